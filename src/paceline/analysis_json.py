@@ -1,0 +1,286 @@
+"""An Analysis as plain JSON data, and back. analysis.json and `--json` are exactly this.
+
+points[]       the Point flattened (id, workers, nodes, …), then every quantity as {value, low, high, n}
+unknown        is null; a number that is not finite is unknown, so no NaN and no Infinity is ever written
+round trip     analysis_from(analysis_data(a)) == a
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import cast, get_args
+
+from paceline.errors import StudyError
+from paceline.records import (
+    Analysis,
+    BucketReady,
+    Convergence,
+    Estimate,
+    Finding,
+    Fit,
+    Level,
+    Point,
+    Profile,
+    Projection,
+    Recommendation,
+    Refusal,
+    Scaling,
+    State,
+    TimeKind,
+)
+
+__all__ = ["FORMAT", "analysis_data", "analysis_from", "estimate_data"]
+
+FORMAT = 1
+
+_POINT = ("id", "workers", "nodes", "per_worker_batch", "global_batch", "scaling", "backend")
+_QUANTITIES = tuple(f.name for f in fields(Profile) if f.type == "Estimate | None")
+_PROJECTED = ("time_s", "step_s", "throughput_per_s", "speedup", "efficiency_ratio", "time_to_accuracy_s")
+
+Data = Mapping[str, object]
+
+
+def analysis_data(analysis: Analysis) -> dict[str, object]:
+    """The Analysis as dicts, lists, strings and finite numbers, in the documented order."""
+    return {
+        "format": FORMAT,
+        "verdict": analysis.verdict,
+        "baseline": analysis.baseline,
+        "points": [_profile_data(profile) for profile in analysis.points],
+        "findings": [_plain(finding) for finding in analysis.findings],
+        "fit": None if analysis.fit is None else _fit_data(analysis.fit),
+        "projections": [_plain(projection) for projection in analysis.projections],
+        "refusals": [_plain(refusal) for refusal in analysis.refusals],
+        "recommendations": [_plain(recommendation) for recommendation in analysis.recommendations],
+        "convergence": None if analysis.convergence is None else _plain(analysis.convergence),
+        "source": _finite(analysis.source),
+    }
+
+
+def analysis_from(data: Data) -> Analysis:
+    """The Analysis that `analysis_data` wrote; refuses a format it does not know."""
+    if data.get("format", FORMAT) != FORMAT:
+        raise StudyError(
+            f"analysis.json has format {data.get('format')!r}, this Paceline reads {FORMAT}",
+            hint="delete analysis.json: it is rebuilt from the trials",
+        )
+    try:
+        return _analysis(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StudyError(
+            f"analysis.json cannot be read: {type(error).__name__} {error}",
+            hint="delete analysis.json: it is rebuilt from the trials",
+        ) from None
+
+
+def estimate_data(quantity: Estimate | None) -> dict[str, object] | None:
+    """{value, low, high, n}, or None where the quantity is unknown."""
+    if quantity is None or not math.isfinite(quantity.value):
+        return None
+    return {
+        "value": quantity.value,
+        "low": _finite(quantity.low),
+        "high": _finite(quantity.high),
+        "n": quantity.n,
+    }
+
+
+def _profile_data(profile: Profile) -> dict[str, object]:
+    point = profile.point
+    data: dict[str, object] = {name: getattr(point, name) for name in _POINT}
+    data |= {"state": profile.state, "reason": profile.reason, "trials": profile.trials}
+    data |= {name: estimate_data(getattr(profile, name)) for name in _QUANTITIES}
+    data |= {
+        "epochs": _finite(profile.epochs),
+        "varied": dict(point.varied),
+        "variant": point.variant,
+        "buckets": [[bucket.size_bytes, bucket.ready_s] for bucket in profile.buckets],
+        "backward_end_s": _finite(profile.backward_end_s),
+    }
+    return data
+
+
+def _fit_data(fit: Fit) -> dict[str, object]:
+    return {
+        "parameters": {name: estimate_data(value) for name, value in fit.parameters.items()},
+        "unidentified": list(fit.unidentified),
+        "held_out_error": _finite(fit.held_out_error),
+        "explanation": fit.explanation,
+    }
+
+
+def _plain(record: Finding | Projection | Refusal | Recommendation | Convergence) -> dict[str, object]:
+    """A flat record, its Estimates written out, in the order of its fields."""
+    data: dict[str, object] = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        data[field.name] = estimate_data(value) if isinstance(value, Estimate) else _finite(value)
+    return data
+
+
+def _finite(value: object) -> object:
+    """The same data with tuples as lists and numbers that are not finite as None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+# ---------------------------------------------------------------- and back
+
+
+def _analysis(data: Data) -> Analysis:
+    fit, convergence = data.get("fit"), data.get("convergence")
+    baseline = data.get("baseline")
+    return Analysis(
+        verdict=str(data["verdict"]),
+        points=tuple(_profile(item) for item in _items(data["points"])),
+        findings=tuple(_finding(item) for item in _items(data["findings"])),
+        baseline=None if baseline is None else str(baseline),
+        source=cast(Mapping[str, object], data.get("source") or {}),
+        fit=None if fit is None else _fit(cast(Data, fit)),
+        projections=tuple(_projection(item) for item in _items(data.get("projections"))),
+        refusals=tuple(_refusal(item) for item in _items(data.get("refusals"))),
+        recommendations=tuple(_recommendation(item) for item in _items(data.get("recommendations"))),
+        convergence=None if convergence is None else _convergence(cast(Data, convergence)),
+    )
+
+
+def _profile(data: Data) -> Profile:
+    varied = cast(Mapping[str, str], data.get("varied") or {})
+    scaling = data.get("scaling", "weak")
+    if scaling not in get_args(Scaling):
+        raise ValueError(f"scaling {scaling!r}")
+    point = Point(
+        id=str(data["id"]),
+        workers=_int(data["workers"]),
+        nodes=_int(data["nodes"]),
+        per_worker_batch=_int_or_none(data.get("per_worker_batch")),
+        global_batch=_int_or_none(data.get("global_batch")),
+        scaling=cast(Scaling, scaling),
+        backend=_text_or_none(data.get("backend")),
+        varied=tuple((str(key), str(value)) for key, value in varied.items()),
+        variant=str(data.get("variant", "as_is")),
+    )
+    if data["state"] not in get_args(State):
+        raise ValueError(f"state {data['state']!r}")
+    buckets = cast(Sequence[Sequence[float]], data.get("buckets") or ())
+    return Profile(
+        point=point,
+        state=cast(State, data["state"]),
+        reason=_text_or_none(data.get("reason")),
+        trials=_int(data.get("trials", 0)),
+        epochs=_float_or_none(data.get("epochs")),
+        buckets=tuple(BucketReady(int(size), float(ready)) for size, ready in buckets),
+        backward_end_s=_float_or_none(data.get("backward_end_s")),
+        **{name: _estimate(data.get(name)) for name in _QUANTITIES},
+    )
+
+
+def _finding(data: Data) -> Finding:
+    return Finding(
+        id=str(data["id"]),
+        level=cast(Level, data["level"]),
+        message=str(data["message"]),
+        value=_float_or_none(data.get("value")),
+        threshold=_float_or_none(data.get("threshold")),
+        hint=_text_or_none(data.get("hint")),
+    )
+
+
+def _fit(data: Data) -> Fit:
+    parameters = {
+        name: quantity
+        for name, item in cast(Data, data["parameters"]).items()
+        if (quantity := _estimate(item)) is not None
+    }
+    errors = cast(Data, data["held_out_error"])
+    return Fit(
+        parameters=parameters,
+        unidentified=tuple(str(name) for name in cast(Sequence[object], data["unidentified"])),
+        held_out_error={name: _float_or_none(error) for name, error in errors.items()},
+        explanation=str(data.get("explanation", "")),
+    )
+
+
+def _projection(data: Data) -> Projection:
+    quantities = {name: _estimate(data.get(name)) for name in _PROJECTED}
+    time_s = quantities.pop("time_s")
+    if time_s is None:
+        raise ValueError("a projection without a time")
+    return Projection(
+        workers=_int(data["workers"]),
+        nodes=_int(data["nodes"]),
+        per_worker_batch=_int_or_none(data.get("per_worker_batch")),
+        time_s=time_s,
+        time_kind=cast(TimeKind, data["time_kind"]),
+        explanation=str(data["explanation"]),
+        **quantities,
+    )
+
+
+def _refusal(data: Data) -> Refusal:
+    return Refusal(_int(data["workers"]), str(data["rule"]), str(data["reason"]), str(data["would_help"]))
+
+
+def _recommendation(data: Data) -> Recommendation:
+    return Recommendation(
+        goal=str(data["goal"]),
+        workers=_int_or_none(data.get("workers")),
+        per_worker_batch=_int_or_none(data.get("per_worker_batch")),
+        lr_rule=_text_or_none(data.get("lr_rule")),
+        gain=_estimate(data.get("gain")),
+        cost=_estimate(data.get("cost")),
+        condition=str(data["condition"]),
+        text=str(data["text"]),
+    )
+
+
+def _convergence(data: Data) -> Convergence:
+    return Convergence(
+        plateau_epoch=_estimate(data.get("plateau_epoch")),
+        censored=bool(data.get("censored", False)),
+        noise_scale=_estimate(data.get("noise_scale")),
+        critical_global_batch=_estimate(data.get("critical_global_batch")),
+    )
+
+
+def _estimate(value: object) -> Estimate | None:
+    if value is None:
+        return None
+    data = cast(Data, value)
+    return Estimate(
+        _float(data["value"]),
+        _float_or_none(data.get("low")),
+        _float_or_none(data.get("high")),
+        _int(data.get("n", 1)),
+    )
+
+
+def _items(value: object) -> Sequence[Data]:
+    return cast(Sequence[Data], value or ())
+
+
+def _int(value: object) -> int:
+    return int(cast(int, value))
+
+
+def _int_or_none(value: object) -> int | None:
+    return None if value is None else _int(value)
+
+
+def _float(value: object) -> float:
+    return float(cast(float, value))
+
+
+def _float_or_none(value: object) -> float | None:
+    return None if value is None else _float(value)
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)
