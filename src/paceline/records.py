@@ -66,6 +66,7 @@ class Study:
     threads: int | None = None  # CPU threads per worker, the same at every point
     python: str | None = None  # interpreter that has the script's torch; None: the desk's own
     name: str = "study"
+    directory: str | None = None  # where the script runs; None: where the desk was started
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +170,13 @@ class TrialResult:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One Trial's step and where it goes; medians over its steady steps, combined over workers in split.py."""
+    """One Trial's step and where it goes: means over its steady steps, combined over workers in split.py."""
 
     step_s: float
-    compute_s: float
-    exposed_s: float
-    wire_s: float
-    straggle_s: float
+    compute_s: float | None  # None with the next three: workers exchange in a way whose waits were not seen
+    exposed_s: float | None
+    wire_s: float | None
+    straggle_s: float | None
     hidden_s: float | None
     busy_s: float | None
     input_s: float | None

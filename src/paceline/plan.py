@@ -1,0 +1,178 @@
+"""A Study becomes Points, and Points become Trials in the order that fights drift, with their price.
+
+weak     per-worker batch b at every count:   global batch = b · workers
+strong   global batch G at every count:       per-worker batch = G / workers, refused unless it divides
+order    repeat 1 of every point forward, repeat 2 backward, repeat 3 forward …: a machine that slowly
+         warms up or fills up then moves every point alike, not the last ones only
+price    workers · (start-up + steps · step time), summed over trials
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+
+from paceline.config import with_args_batch
+from paceline.errors import UsageError
+from paceline.records import Plan, Point, Scaling, Study, Trial
+
+__all__ = ["PROFILE_STEPS", "plan_study", "points_of", "steps_of_trial", "trial_args", "with_flag"]
+
+PROFILE_STEPS = 5  # further steps of a trial, hooked for the bucket timeline
+ASSUMED_STEP_S = 0.1  # until the first trial has measured it
+ASSUMED_START_S = 8.0  # interpreter, torch and rendezvous, before the first step
+_LONGEST_ID = 80
+
+
+def plan_study(study: Study) -> Plan:
+    """Every Trial of the Study, in order, and what they are expected to cost before any is measured."""
+    study = with_args_batch(study)
+    points = points_of(study)
+    trials = tuple(
+        Trial(f"{point.id}-{repeat}", point, repeat, trial_args(study, point))
+        for repeat in range(1, study.repeats + 1)
+        for point in (points if repeat % 2 else reversed(points))
+    )
+    trial_s = ASSUMED_START_S + steps_of_trial(study) * ASSUMED_STEP_S
+    return Plan(
+        points=points,
+        trials=trials,
+        device_s=sum(trial.point.workers * trial_s for trial in trials),
+        wall_s=len(trials) * trial_s,
+        assumed_step_s=ASSUMED_STEP_S,
+    )
+
+
+def steps_of_trial(study: Study) -> int:
+    """Optimizer steps in one trial: warm-up, measured, profiled."""
+    return study.warmup + study.steps + PROFILE_STEPS
+
+
+def points_of(study: Study) -> tuple[Point, ...]:
+    """The settings asked for: workers × batch × scaling × backend × varied flags."""
+    names, choices = [key for key, _ in study.vary], [values for _, values in study.vary]
+    points = []
+    for scaling, backend, values in product(study.scaling, study.backends or (None,), product(*choices)):
+        varied = tuple(zip(names, values, strict=True))
+        for workers, per_worker, whole in _batches(study, scaling):
+            points.append(
+                Point(
+                    id=_point_id(workers, per_worker, whole, scaling, backend, varied),
+                    workers=workers,
+                    per_worker_batch=per_worker,
+                    global_batch=whole,
+                    scaling=scaling,
+                    backend=backend,
+                    varied=varied,
+                )
+            )
+    return tuple(points)
+
+
+def trial_args(study: Study, point: Point) -> tuple[str, ...]:
+    """The script's arguments at this point: placeholders filled in, batch, rate and varied flags set."""
+    workload = study.workload
+    values = {
+        "{per_worker_batch}": point.per_worker_batch,
+        "{global_batch}": point.global_batch,
+        "{workers}": point.workers,
+        "{lr}": study.lr,
+    }
+    args = tuple(_filled(arg, values) for arg in workload.args)
+    if workload.batch_flag is not None and point.per_worker_batch is not None:
+        args = with_flag(args, workload.batch_flag, str(point.per_worker_batch))
+    elif point.per_worker_batch is not None and not _has(
+        workload.args, "{per_worker_batch}", "{global_batch}"
+    ):
+        raise UsageError(
+            f"a per-worker batch of {point.per_worker_batch} is asked for, and the script is never told",
+            hint="name its flag, --batch-flag --batch-size, or write {per_worker_batch} in the script args",
+        )
+    if study.lr is not None:
+        if workload.lr_flag is not None:
+            args = with_flag(args, workload.lr_flag, f"{study.lr:g}")
+        elif not _has(workload.args, "{lr}"):
+            raise UsageError(
+                f"a learning rate of {study.lr:g} is asked for, and the script is never told",
+                hint="name the script's own flag, --lr-flag --lr, or write {lr} in its args",
+            )
+    for flag, value in point.varied:
+        args = with_flag(args, flag, _filled(value, values))
+    return args
+
+
+def with_flag(args: Sequence[str], flag: str, value: str) -> tuple[str, ...]:
+    """The args with `flag` set to `value`: replaced in its own form (`--k v`, `--k=v`, `-b8`), else added."""
+    changed, found = list(args), False
+    short = len(flag) == 2 and flag[1] != "-"
+    for index, arg in enumerate(args):
+        if arg == flag and index + 1 < len(args):
+            changed[index + 1], found = value, True
+        elif arg.startswith(f"{flag}="):
+            changed[index], found = f"{flag}={value}", True
+        elif short and arg.startswith(flag) and len(arg) > 2 and not arg.startswith("--"):
+            changed[index], found = f"{flag}{value}", True
+    return tuple(changed) if found else (*changed, flag, value)
+
+
+def _batches(study: Study, scaling: Scaling) -> Iterator[tuple[int, int | None, int | None]]:
+    """Workers, per-worker batch and global batch of every point of one scaling."""
+    base = min(study.workers)
+    if not study.per_worker_batch and not study.global_batch:
+        yield from ((workers, None, None) for workers in study.workers)
+    elif scaling == "weak":
+        asked: Iterable[int] = study.per_worker_batch or (_share(g, base) for g in study.global_batch)
+        for per_worker in asked:
+            yield from ((workers, per_worker, per_worker * workers) for workers in study.workers)
+    else:
+        for whole in study.global_batch or [b * base for b in study.per_worker_batch]:
+            yield from ((workers, _share(whole, workers), whole) for workers in study.workers)
+
+
+def _share(global_batch: int, workers: int) -> int:
+    if global_batch % workers:
+        nearest = max(1, round(global_batch / workers)) * workers
+        raise UsageError(
+            f"a global batch of {global_batch} cannot be divided among {workers} workers",
+            hint=f"choose a multiple: --global-batch {nearest}, or leave {workers} out of --workers",
+        )
+    return global_batch // workers
+
+
+def _point_id(
+    workers: int,
+    per_worker: int | None,
+    whole: int | None,
+    scaling: Scaling,
+    backend: str | None,
+    varied: tuple[tuple[str, str], ...],
+) -> str:
+    """A name that is also a folder: w4-b32-gloo, w4-g128 (strong), w2-b32-lr=0.1."""
+    parts = [f"w{workers}"]
+    if per_worker is not None:
+        parts.append(f"g{whole}" if scaling == "strong" else f"b{per_worker}")
+    if backend is not None:
+        parts.append(backend)
+    parts += [f"{flag.lstrip('-')}={value}" for flag, value in varied]
+    plain = "-".join(parts)
+    safe = re.sub(r"[^A-Za-z0-9._=+-]", "_", plain)[:_LONGEST_ID]
+    if safe == plain:
+        return safe
+    # two values that differ only in what a folder name cannot hold must not share a folder
+    return f"{safe}-{hashlib.sha256(plain.encode()).hexdigest()[:6]}"
+
+
+def _filled(text: str, values: dict[str, int | float | None]) -> str:
+    for placeholder, value in values.items():
+        if placeholder in text:
+            if value is None:
+                flag = {"{lr}": "--lr 0.1"}.get(placeholder, "--per-worker-batch 32")
+                raise UsageError(f"{text!r} needs a value for {placeholder}", hint=f"add {flag}")
+            text = text.replace(placeholder, f"{value:g}" if isinstance(value, float) else str(value))
+    return text
+
+
+def _has(args: Sequence[str], *placeholders: str) -> bool:
+    return any(placeholder in arg for arg in args for placeholder in placeholders)

@@ -1,0 +1,199 @@
+"""How a trial ended: one state, and a reason that names the worker and the cause.
+
+ok         every worker stepped to its end, whatever the exit code of a parent script
+diverged   a loss that is not finite
+oom        a worker ran out of device or host memory, or the kernel killed it for memory
+crashed    a worker raised, was killed, never stepped, or never came
+hung       no step for too long: the worker that is behind, and where it stands
+timeout    still going when time was up
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paceline.records import State, WorkerRecord
+from paceline.run.watch import Limits, Watched
+from paceline.store.worker_files import Ending, Failure, Heartbeat
+from paceline.units import duration_text
+
+__all__ = ["Evidence", "classify"]
+
+# what other workers say after one of them has gone: never the cause
+_SECONDARY = re.compile(
+    r"(?i)connection (closed|reset|refused)|broken pipe|gloo|nccl|socket|barrier|heartbeat"
+)
+_PORT = re.compile(r"(?i)EADDRINUSE|address already in use")
+_ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
+_SPAWN_DEATH = re.compile(r"process (\d+) terminated with (?:signal (SIG\w+)|exit code (\d+))")
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_NOT_THE_USERS = re.compile(r"site-packages|/lib/python3|paceline_agent|<frozen|<string>|torch/")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that is known about a trial that has ended."""
+
+    workers: int
+    watched: Watched
+    limits: Limits
+    endings: tuple[Ending, ...]
+    failures: tuple[Failure, ...]
+    records: tuple[WorkerRecord, ...]
+    stacks: Mapping[int, str]
+    log: str
+    memory_kills: int  # kernel memory kills during the trial
+
+
+def classify(evidence: Evidence) -> tuple[State, str | None]:
+    """The state of the trial and the reason for it."""
+    lost = _lost_loss(evidence)
+    if lost is not None:
+        return "diverged", lost
+    good = [
+        e
+        for e in evidence.endings
+        if e.reason == "enough" or (e.reason == "returned" and _stepped(evidence, e))
+    ]
+    if len(good) >= evidence.workers:
+        return "ok", None
+    if evidence.failures:
+        failure = _first_cause(evidence.failures)
+        return "oom" if failure.oom else "crashed", _failure_text(failure, evidence)
+    if evidence.watched.how == "hung":
+        return "hung", _hang_text(evidence)
+    if evidence.watched.how == "timeout":
+        return "timeout", _timeout_text(evidence)
+    return _death(evidence)
+
+
+def _stepped(evidence: Evidence, ending: Ending) -> bool:
+    return any(record.rank == ending.rank and record.samples for record in evidence.records)
+
+
+def _lost_loss(evidence: Evidence) -> str | None:
+    for record in evidence.records:
+        for sample in record.samples:
+            if sample.loss is not None and not math.isfinite(sample.loss):
+                return f"{_worker(record.rank, evidence)}: the loss became {sample.loss} at step {sample.k}"
+    return None
+
+
+def _first_cause(failures: tuple[Failure, ...]) -> Failure:
+    """The failure that began it: memory first, then whatever is not the echo of another worker's end."""
+    own = [failure for failure in failures if not _SECONDARY.search(f"{failure.type} {failure.message}")]
+    return next((f for f in failures if f.oom), None) or (own or list(failures))[0]
+
+
+def _failure_text(failure: Failure, evidence: Evidence) -> str:
+    where = _innermost(failure.traceback, latest_last=True)
+    steps = f" after {failure.step} steps" if failure.step else " before the first step"
+    message = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
+    if _PORT.search(failure.message):
+        port = re.search(r"port: (\d+)", failure.message)
+        message = f"the port {port[1]} is in use" if port else "its port is in use"
+        return f"{_worker(failure.rank, evidence)}: {message} ({failure.type}{', ' + where if where else ''})"
+    text = f"{failure.type}: {message}" if message else failure.type
+    return f"{_worker(failure.rank, evidence)}: {text}{f' ({where})' if where else ''}{steps}"
+
+
+def _hang_text(evidence: Evidence) -> str:
+    quiet = duration_text(evidence.limits.hang_s)
+    beats = evidence.watched.beats
+    if not beats:
+        return f"no worker came to a first step; nothing heard for {duration_text(evidence.watched.wall_s)}"
+    behind = _behind(beats, evidence.stacks)
+    where = _innermost(evidence.stacks.get(behind.rank, ""), latest_last=False)
+    place = f", standing in {where}" if where else ""
+    return (
+        f"no step for {quiet}: {_worker(behind.rank, evidence)} is behind after {behind.steps} steps{place}"
+    )
+
+
+def _timeout_text(evidence: Evidence) -> str:
+    limit, beats = duration_text(evidence.limits.timeout_s), evidence.watched.beats
+    if not beats:
+        return f"not finished within {limit}: no worker came to a first step"
+    behind = _behind(beats, evidence.stacks)
+    where = _innermost(evidence.stacks.get(behind.rank, ""), latest_last=False)
+    place = f", in {where}" if where else ""
+    return (
+        f"not finished within {limit}: {_worker(behind.rank, evidence)} had done {behind.steps} steps{place}"
+    )
+
+
+def _behind(beats: tuple[Heartbeat, ...], stacks: Mapping[int, str]) -> Heartbeat:
+    """The worker with the fewest steps; of equals, one that is in the user's code, not in a collective."""
+
+    def waits(beat: Heartbeat) -> bool:
+        frame = _FRAME.search(stacks.get(beat.rank, ""))
+        return frame is None or _NOT_THE_USERS.search(frame[1]) is not None
+
+    return min(beats, key=lambda beat: (beat.steps, waits(beat), beat.rank))
+
+
+def _death(evidence: Evidence) -> tuple[State, str | None]:
+    """The launcher returned, and no worker said why."""
+    died = _died(evidence.log)
+    if died is not None:
+        rank, code = died
+        steps = next((beat.steps for beat in evidence.watched.beats if beat.rank == rank), 0)
+        cause = f"killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
+        text = f"{_worker(rank, evidence)} {cause} after {steps} steps"
+        if code == -signal.SIGKILL and evidence.memory_kills:
+            return "oom", f"{text}: the kernel ended it for want of memory"
+        if code < 0 or code > 1:
+            return "crashed", text
+    if _PORT.search(evidence.log):
+        return "crashed", f"a port is in use: {_last_line(evidence.log, _PORT)}"
+    came, code_text = len(evidence.endings), f"exit code {evidence.watched.exit_code}"
+    if came and came >= evidence.workers:
+        return (
+            "crashed",
+            f"the script ended without one measured step on {came} of {evidence.workers} workers",
+        )
+    if came:
+        return "crashed", f"{came} of {evidence.workers} workers took part and ended ({code_text})"
+    last = _last_line(evidence.log, re.compile(r"\S"))
+    return "crashed", f"no worker came to its end ({code_text}){': ' + last if last else ''}"
+
+
+def _died(log: str) -> tuple[int, int] | None:
+    """Which worker died first and how, from the launcher's own words."""
+    root = _ROOT_CAUSE.search(log)
+    if root is not None:
+        return int(root[1]), int(root[2])
+    spawn = _SPAWN_DEATH.search(log)
+    if spawn is not None:
+        code = -getattr(signal, spawn[2], signal.SIGKILL) if spawn[2] else int(spawn[3])
+        return int(spawn[1]), code
+    return None
+
+
+def _innermost(text: str, *, latest_last: bool) -> str | None:
+    """The innermost frame of the user's own code: train.py:31."""
+    frames = [match for match in _FRAME.finditer(text) if not _NOT_THE_USERS.search(match[1])]
+    if not frames:
+        return None
+    frame = frames[-1] if latest_last else frames[0]
+    return f"{frame[1].rpartition('/')[2]}:{frame[2]}"
+
+
+def _last_line(text: str, pattern: re.Pattern[str]) -> str:
+    lines = [line.strip() for line in text.splitlines() if pattern.search(line)]
+    return lines[-1][:300] if lines else ""
+
+
+def _worker(rank: int, evidence: Evidence) -> str:
+    return f"worker {rank} of {evidence.workers}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,83 @@
+"""What is still to be run, and what it will cost.
+
+missing    planned, not complete, of a point that is neither settled nor failing for one cause
+settled    at least 3 launches, and half the interval of step_s below tight_ratio of it
+price      wall seconds of the trials of the same point, else of the nearest count, else an assumption
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
+
+from paceline.plan import ASSUMED_START_S, ASSUMED_STEP_S, steps_of_trial
+from paceline.records import Estimate, Plan, Point, Study, Trial, TrialResult
+from paceline.stats import estimate, half_width_ratio
+
+__all__ = ["device_s", "expected_wall_s", "given_up", "launch_step_s", "missing", "settled", "step_estimate"]
+
+_LEAST_LAUNCHES = 3
+_MOST_FAILURES = 2
+
+
+def missing(plan: Plan, results: Sequence[TrialResult], study: Study) -> tuple[Trial, ...]:
+    """The trials still to be run, in the plan's order."""
+    done = {result.trial.id for result in results}
+    closed = {p.id for p in plan.points if settled(p, results, study) or given_up(p, results) is not None}
+    return tuple(trial for trial in plan.trials if trial.id not in done and trial.point.id not in closed)
+
+
+def settled(point: Point, results: Sequence[TrialResult], study: Study) -> bool:
+    """Whether more launches of this point would say little more."""
+    step_s = step_estimate(point, results, study)
+    if step_s is None or step_s.n < _LEAST_LAUNCHES:
+        return False
+    width = half_width_ratio(step_s)
+    return width is not None and width < study.tight_ratio
+
+
+def given_up(point: Point, results: Sequence[TrialResult]) -> str | None:
+    """The reason why this point is not tried again: it failed twice for the same cause."""
+    failed = [r.reason or r.state for r in results if r.trial.point.id == point.id and r.state != "ok"]
+    causes = Counter(_cause(reason) for reason in failed)
+    return next((reason for reason in failed if causes[_cause(reason)] >= _MOST_FAILURES), None)
+
+
+def step_estimate(point: Point, results: Sequence[TrialResult], study: Study) -> Estimate | None:
+    """The step time of a point over its launches so far."""
+    launches = [launch_step_s(r, study) for r in results if r.trial.point.id == point.id and r.state == "ok"]
+    return estimate([step_s for step_s in launches if step_s is not None])
+
+
+def launch_step_s(result: TrialResult, study: Study) -> float | None:
+    """One launch's step: the slowest worker's median, since a synchronous step is the slowest worker's."""
+    measured = range(study.warmup + 1, study.warmup + study.steps + 1)
+    medians = []
+    for worker in result.workers:
+        steady = [sample.step_s for sample in worker.samples if sample.k in measured and not sample.boundary]
+        if steady:
+            medians.append(median(steady))
+    return max(medians, default=None)
+
+
+def expected_wall_s(point: Point, results: Sequence[TrialResult], study: Study) -> float:
+    """How long the next trial of this point will take, as far as is known."""
+    own = [result.wall_s for result in results if result.trial.point.id == point.id]
+    if own:
+        return median(own)
+    if results:
+        nearest = min(abs(result.trial.point.workers - point.workers) for result in results)
+        return median(r.wall_s for r in results if abs(r.trial.point.workers - point.workers) == nearest)
+    return ASSUMED_START_S + steps_of_trial(study) * ASSUMED_STEP_S
+
+
+def device_s(results: Sequence[TrialResult]) -> float:
+    """Device seconds spent: workers × wall seconds of every trial, also of failed ones."""
+    return sum(result.trial.point.workers * result.wall_s for result in results)
+
+
+def _cause(reason: str) -> str:
+    """A reason without its numbers: the same fault after 12 and after 14 steps is the same cause."""
+    return re.sub(r"\d+(\.\d+)?", "#", reason)

@@ -1,0 +1,120 @@
+"""One trial from an empty folder to its commit mark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from paceline.launch.command import Command, trial_command
+from paceline.launch.launcher import Launcher
+from paceline.launch.processes import kernel_oom_kills
+from paceline.records import Study, Trial, TrialResult
+from paceline.run.classify import Evidence, classify
+from paceline.run.clock import Clock
+from paceline.run.watch import Limits, Watched, watch
+from paceline.store.paths import StudyFolder
+from paceline.store.trial_files import commit, prepare
+from paceline.store.worker_files import Heartbeat, endings, failures, stacks, text_tail, worker_records
+
+__all__ = ["Bench", "run_trial", "trial_command_at"]
+
+_LOG = "launcher.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What trials are run with: the launcher, the interpreter, the agent, and the clock."""
+
+    launcher: Launcher
+    python: str
+    threads: int
+    agent: Path
+    workloads: str | None
+    clock: Clock
+
+
+def trial_command_at(folder: StudyFolder, study: Study, trial: Trial, bench: Bench) -> Command:
+    """The command of a trial of the study in this folder."""
+    return trial_command(
+        study,
+        trial,
+        trial_dir=str(folder.trial(trial.id).absolute()),
+        tag=folder.tag + trial.id,
+        python=bench.python,
+        threads=bench.threads,
+        environment=os.environ,
+        workloads_path=bench.workloads,
+    )
+
+
+def run_trial(
+    folder: StudyFolder,
+    study: Study,
+    trial: Trial,
+    *,
+    bench: Bench,
+    stepped: Callable[[tuple[Heartbeat, ...]], None],
+) -> TrialResult:
+    """Launch, watch, end, judge and commit one trial. It leaves no process, whether it returns or raises."""
+    path = prepare(folder, trial, agent=bench.agent)
+    started = bench.clock.date()
+    absent = _absent(study)
+    if absent is not None:
+        result = TrialResult(trial, "crashed", absent, (), 0.0)
+        commit(folder, result, started=started)
+        return result
+    command = trial_command_at(folder, study, trial, bench)
+    limits = Limits(study.timeout_s, study.hang_s)
+    kills = kernel_oom_kills()
+    with open(path / _LOG, "wb") as output:
+        launch = bench.launcher.start(command, output)
+        try:
+            watched = watch(
+                launch, path, workers=trial.point.workers, limits=limits, clock=bench.clock, stepped=stepped
+            )
+        finally:
+            launch.end()
+    result = _result(trial, path, watched, limits=limits, memory_kills=_risen(kills))
+    commit(folder, result, started=started)
+    return result
+
+
+def _result(trial: Trial, path: Path, watched: Watched, *, limits: Limits, memory_kills: int) -> TrialResult:
+    records = worker_records(path)
+    log = text_tail(path / "out-main.log") + text_tail(path / _LOG, most=20_000)
+    state, reason = classify(
+        Evidence(
+            workers=trial.point.workers,
+            watched=watched,
+            limits=limits,
+            endings=endings(path),
+            failures=failures(path),
+            records=records,
+            stacks=stacks(path),
+            log=log,
+            memory_kills=memory_kills,
+        )
+    )
+    tail = "" if state == "ok" else _tail(path, log)
+    return TrialResult(trial, state, reason, records, watched.wall_s, tail)
+
+
+def _tail(path: Path, log: str) -> str:
+    """What a person would look at first: the end of what the workers printed, then of the launcher."""
+    said = [text_tail(file, most=1500) for file in sorted(path.glob("out-[0-9]*.log"))]
+    return "\n".join(text for text in (*said, log[-2000:]) if text.strip())
+
+
+def _absent(study: Study) -> str | None:
+    """Why nothing can be launched: the script is not there."""
+    if study.workload.kind != "script":
+        return None
+    script = Path(study.directory or ".") / study.workload.name
+    return None if script.is_file() else f"all workers: the script {script} does not exist"
+
+
+def _risen(before: int | None) -> int:
+    after = kernel_oom_kills()
+    return 0 if before is None or after is None else after - before

@@ -1,0 +1,51 @@
+"""Files that are either the old or the new, never half: written beside, flushed to the disk, renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from paceline.errors import StudyError
+
+__all__ = ["flush_folder", "make_folder", "write_json", "write_text"]
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file's content; after a crash at any moment it is the old or the new text."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        flush_folder(path.parent)
+    except OSError as problem:
+        raise StudyError(
+            f"cannot write {path}: {problem.strerror}", hint="free space or choose --out"
+        ) from problem
+
+
+def write_json(path: Path, data: object) -> None:
+    """The same for JSON data. NaN is refused: unknown is null."""
+    write_text(path, json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise StudyError(
+            f"cannot make the folder {path}: {problem.strerror}", hint="choose --out"
+        ) from problem
+
+
+def flush_folder(path: Path) -> None:
+    """Make renames and new names in this folder survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,45 @@
+"""One desk per study. The kernel frees the lock when the desk dies, however it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from paceline.errors import StudyError, StudyInUse
+from paceline.store.paths import StudyFolder
+
+__all__ = ["locked"]
+
+
+@contextmanager
+def locked(folder: StudyFolder) -> Iterator[None]:
+    """Hold the study; StudyInUse, naming the holder, when another desk does. The file itself stays."""
+    try:
+        descriptor = os.open(folder.lock, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as problem:
+        raise StudyError(f"cannot lock {folder.lock}: {problem.strerror}", hint="choose --out") from problem
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StudyInUse(
+                f"another desk ({_holder(descriptor)}) is working on {folder.root}",
+                hint="wait for it, or give this study its own folder with --out",
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        held = json.loads(os.pread(descriptor, 1000, 0))
+        return f"process {held['pid']} on {held['host']}"
+    except (ValueError, KeyError, TypeError):
+        return "unknown process"

@@ -1,0 +1,72 @@
+"""study.toml, read and written. Unknown (None) is left out, as TOML has no null."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from paceline.errors import StudyError
+from paceline.records import Study
+from paceline.store.atomic import write_text
+from paceline.store.study_schema import StudyFile, study_file, study_of
+
+__all__ = ["read_study", "toml_text", "write_study"]
+
+
+def read_study(path: Path) -> Study:
+    """The Study that this file asks for; a StudyError that names the line or the field if it cannot."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StudyError(f"there is no study at {path}", hint="paceline study SCRIPT makes one") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise StudyError(f"cannot read {path}: {problem}", hint="correct the file") from problem
+    try:
+        return study_of(StudyFile.model_validate(data))
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise StudyError(
+            f"{path}: {field}: {first['msg']} (found {first['input']!r})",
+            hint="paceline schema study lists what study.toml may hold",
+        ) from None
+
+
+def write_study(path: Path, study: Study) -> None:
+    """Record what was asked."""
+    data = study_file(study).model_dump(exclude_none=True)
+    write_text(
+        path, "# What was asked. `paceline study` on this folder runs what is missing.\n" + toml_text(data)
+    )
+
+
+def toml_text(data: Mapping[str, object]) -> str:
+    """TOML of plain values, lists and one level of tables."""
+    plain = [
+        f"{_key(key)} = {_value(value)}\n" for key, value in data.items() if not isinstance(value, Mapping)
+    ]
+    for key, table in data.items():
+        if isinstance(table, Mapping) and table:
+            plain.append(f"\n[{_key(key)}]\n")
+            plain += [f"{_key(name)} = {_value(value)}\n" for name, value in table.items()]
+    return "".join(plain)
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").isalnum() and key.isascii() else _value(key)
+
+
+def _value(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case list():
+            return "[" + ", ".join(_value(item) for item in value) + "]"
+    # JSON escapes are TOML escapes, except that TOML also wants DEL escaped
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,103 @@
+"""The folder of one trial: prepared, committed by its trial.json, read back, or removed if it never was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from paceline.errors import StudyError
+from paceline.records import STATES, Point, Trial, TrialResult
+from paceline.store.atomic import flush_folder, make_folder, write_json
+from paceline.store.paths import StudyFolder
+from paceline.store.worker_files import worker_records
+
+__all__ = ["commit", "prepare", "read_results", "remove_incomplete", "set_aside_failed"]
+
+FORMAT = 1
+_COMMIT = "trial.json"
+
+
+def prepare(folder: StudyFolder, trial: Trial, *, agent: Path) -> Path:
+    """An empty trial folder with its own copy of the agent, the code that will measure."""
+    path = folder.trial(trial.id)
+    if path.exists():
+        shutil.rmtree(path)
+    make_folder(path / "agent" / agent.name)
+    for source in agent.glob("*.py"):
+        shutil.copyfile(source, path / "agent" / agent.name / source.name)
+    entry = agent / "sitecustomize_entry.py"
+    if entry.exists():
+        shutil.copyfile(entry, path / "agent" / "sitecustomize.py")
+    return path
+
+
+def commit(folder: StudyFolder, result: TrialResult, *, started: str) -> None:
+    """Write the mark that makes this trial complete. Everything else is already in its folder."""
+    data = {
+        "format": FORMAT,
+        "trial": asdict(result.trial),
+        "state": result.state,
+        "reason": result.reason,
+        "wall_s": result.wall_s,
+        "started": started,
+        "log_tail": result.log_tail,
+    }
+    write_json(folder.trial(result.trial.id) / _COMMIT, data)
+    flush_folder(folder.trials)
+
+
+def read_results(folder: StudyFolder) -> tuple[TrialResult, ...]:
+    """Every complete trial, in the order in which they were run."""
+    found = []
+    for path in sorted(folder.trials.glob(f"*/{_COMMIT}")):
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            found.append((str(data["started"]), _result(data, path.parent)))
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            raise StudyError(
+                f"{path} is damaged: {problem!r}",
+                hint=f"remove the folder {path.parent}; the trial is then repeated",
+            ) from problem
+    return tuple(result for _, result in sorted(found, key=lambda pair: pair[0]))
+
+
+def remove_incomplete(folder: StudyFolder) -> tuple[str, ...]:
+    """Remove the folders of trials that were never committed; their names."""
+    if not folder.trials.is_dir():
+        return ()
+    lost = [
+        path for path in sorted(folder.trials.iterdir()) if path.is_dir() and not (path / _COMMIT).exists()
+    ]
+    for path in lost:
+        shutil.rmtree(path)
+    return tuple(path.name for path in lost)
+
+
+def set_aside_failed(folder: StudyFolder) -> tuple[str, ...]:
+    """Move failed trials out of the way (to failed/), so that they are repeated; their names."""
+    failed = [result.trial.id for result in read_results(folder) if result.state != "ok"]
+    aside = folder.root / "failed"
+    for trial_id in failed:
+        make_folder(aside)
+        number = sum(1 for path in aside.iterdir() if path.name.startswith(f"{trial_id}.")) + 1
+        folder.trial(trial_id).rename(aside / f"{trial_id}.{number}")
+    return tuple(failed)
+
+
+def _result(data: Mapping[str, object], path: Path) -> TrialResult:
+    trial, state, reason, wall_s = data["trial"], data["state"], data["reason"], data["wall_s"]
+    if not isinstance(trial, dict) or state not in STATES or not isinstance(wall_s, int | float):
+        raise ValueError(f"state {state!r}")
+    point = trial["point"]
+    varied = tuple((str(flag), str(value)) for flag, value in point["varied"])
+    return TrialResult(
+        trial=Trial(**{**trial, "args": tuple(trial["args"]), "point": Point(**{**point, "varied": varied})}),
+        state=next(known for known in STATES if known == state),
+        reason=None if reason is None else str(reason),
+        workers=worker_records(path),
+        wall_s=float(wall_s),
+        log_tail=str(data.get("log_tail", "")),
+    )

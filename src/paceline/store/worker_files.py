@@ -1,0 +1,192 @@
+"""What the agent of each worker wrote, as records. A file missing or cut short gives less, not an error."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paceline.records import Exchange, Sample, WorkerRecord
+
+__all__ = [
+    "Ending",
+    "Failure",
+    "Heartbeat",
+    "endings",
+    "failures",
+    "heartbeats",
+    "stacks",
+    "text_tail",
+    "worker_records",
+]
+
+_HEARTBEAT = struct.Struct("<QdQQ")
+_TAIL_BYTES = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """How far one worker is, while it runs."""
+
+    rank: int
+    steps: int
+    pid: int
+    phase: int  # 0 starting, 1 stepping, 2 finished
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How one worker's script ended, as its agent saw it: enough, returned, exception."""
+
+    rank: int
+    reason: str
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What one worker raised."""
+
+    rank: int
+    type: str
+    message: str
+    traceback: str
+    step: int | None
+    oom: bool
+
+
+def worker_records(trial: Path) -> tuple[WorkerRecord, ...]:
+    """Every worker's samples and manifest, by rank."""
+    records = []
+    for rank, path in _ranked(trial, "worker-", ".jsonl"):
+        lines = _json_lines(path)
+        header = next((line for line in lines if line.get("record") == "header"), {})
+        samples = [_sample(line) for line in lines if line.get("record") == "step"]
+        manifest = _json_object(trial / f"manifest-{rank}.json")
+        world = header.get("world", manifest.get("world", 1))
+        steady = tuple(sample for sample in samples if sample is not None)
+        records.append(WorkerRecord(rank, world if isinstance(world, int) else 1, steady, manifest))
+    return tuple(records)
+
+
+def endings(trial: Path) -> tuple[Ending, ...]:
+    """The `end` record of every worker that wrote one."""
+    found = []
+    for rank, path in _ranked(trial, "worker-", ".jsonl"):
+        for line in _json_lines(path):
+            if line.get("record") == "end":
+                found.append(Ending(rank, str(line.get("reason")), _whole(line.get("steps")) or 0))
+    return tuple(found)
+
+
+def failures(trial: Path) -> tuple[Failure, ...]:
+    """What workers raised, by rank."""
+    found = []
+    for rank, path in _ranked(trial, "exit-", ".json"):
+        data = _json_object(path)
+        if data:
+            text = {key: str(data.get(key) or "") for key in ("type", "message", "traceback")}
+            found.append(
+                Failure(rank=rank, step=_whole(data.get("step")), oom=data.get("oom") is True, **text)
+            )
+    return tuple(found)
+
+
+def heartbeats(trial: Path) -> tuple[Heartbeat, ...]:
+    """How far each worker is, by rank."""
+    beats = []
+    for rank, path in _ranked(trial, "heartbeat-", ""):
+        try:
+            data = path.read_bytes()
+        except OSError:
+            continue
+        if len(data) >= _HEARTBEAT.size:
+            steps, _, pid, phase = _HEARTBEAT.unpack_from(data)
+            beats.append(Heartbeat(rank, steps, pid, phase))
+    return tuple(beats)
+
+
+def stacks(trial: Path) -> Mapping[int, str]:
+    """The stacks that workers wrote when asked, by rank."""
+    return {rank: path.read_text(errors="replace") for rank, path in _ranked(trial, "stacks-", ".txt")}
+
+
+def text_tail(path: Path, *, most: int = _TAIL_BYTES) -> str:
+    """The end of a text file; empty when there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - most))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _ranked(trial: Path, before: str, after: str) -> list[tuple[int, Path]]:
+    pattern = re.compile(re.escape(before) + r"(\d+)" + re.escape(after))
+    names = [(pattern.fullmatch(path.name), path) for path in trial.iterdir()] if trial.is_dir() else []
+    return sorted((int(match[1]), path) for match, path in names if match)
+
+
+def _json_lines(path: Path) -> list[dict[str, object]]:
+    """The objects of a .jsonl file; a last line that was cut short is left out."""
+    objects = []
+    try:
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                objects.append(value)
+    except OSError:
+        return []
+    return objects
+
+
+def _json_object(path: Path) -> dict[str, object]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _sample(line: Mapping[str, object]) -> Sample | None:
+    """One `step` record; None for the first step (nothing began it) and for what is not a measurement."""
+    k, end_s, step_s = _whole(line.get("k")), _number(line.get("end_s")), _number(line.get("step_s"))
+    if k is None or end_s is None or step_s is None:
+        return None
+    pairs = line.get("exchanges")
+    exchanges = [
+        Exchange(_number(pair[0]) or 0.0, _number(pair[1]) or 0.0)
+        for pair in (pairs if isinstance(pairs, list) else [])
+        if isinstance(pair, list) and len(pair) == 2
+    ]
+    loss = line.get("loss")
+    return Sample(
+        k=k,
+        end_s=end_s,
+        step_s=step_s,
+        input_s=_number(line.get("input_s")),
+        optimizer_s=_number(line.get("optimizer_s")) or 0.0,
+        exchanges=tuple(exchanges),
+        samples=_whole(line.get("samples")),
+        exchanged_bytes=_whole(line.get("bytes")),
+        backwards=_whole(line.get("backwards")) or 0,
+        boundary=line.get("boundary") is True,
+        own_s=_number(line.get("own_s")) or 0.0,
+        loss=float(loss) if isinstance(loss, int | float) else None,
+    )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
