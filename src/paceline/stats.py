@@ -145,4 +145,3 @@ def _log_centre(values: Sequence[float]) -> tuple[float, float]:
         return mean, 0.0
     variance = sum((x - mean) ** 2 for x in logs) / (n - 1)
     return mean, math.sqrt(variance / n)
-

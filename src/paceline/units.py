@@ -18,7 +18,9 @@ __all__ = [
     "rate_text",
 ]
 
-_DURATION = re.compile(r"(?i)^\s*([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s|sec|second|seconds|m|min|minutes|h|hours|d|days)?\s*$")
+_DURATION = re.compile(
+    r"(?i)^\s*([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s|sec|second|seconds|m|min|minutes|h|hours|d|days)?\s*$"
+)
 _SECONDS = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -48,11 +50,17 @@ def count_range(text: str) -> tuple[int, ...]:
         try:
             numbers = [int(end) for end in ends]
         except ValueError:
-            raise UsageError(f"{part.strip()!r} in {text!r} is not a count", hint="write 1,2,4 or 1..8") from None
+            raise UsageError(
+                f"{part.strip()!r} in {text!r} is not a count", hint="write 1,2,4 or 1..8"
+            ) from None
         if len(numbers) > 2 or min(numbers) < 1 or numbers[-1] < numbers[0]:
-            raise UsageError(f"{part.strip()!r} in {text!r} is not a range of counts", hint="write 1,2,4 or 1..8")
+            raise UsageError(
+                f"{part.strip()!r} in {text!r} is not a range of counts", hint="write 1,2,4 or 1..8"
+            )
         if numbers[-1] > _LARGEST_RANGE:
-            raise UsageError(f"{numbers[-1]} workers is beyond {_LARGEST_RANGE}", hint="choose a smaller count")
+            raise UsageError(
+                f"{numbers[-1]} workers is beyond {_LARGEST_RANGE}", hint="choose a smaller count"
+            )
         counts.update(_between(numbers[0], numbers[-1]))
     return tuple(sorted(counts))
 

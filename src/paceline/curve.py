@@ -1,0 +1,174 @@
+"""Profiles over worker counts: what a step costs at each Point, speed-up and efficiency against the Baseline.
+
+    throughput_per_s = samples of all workers per step / step_s
+    speedup          = throughput / throughput of the Baseline
+    efficiency_ratio = speedup / (workers / workers of the Baseline)
+
+A Baseline is the Point with the fewest workers of the same series: same scaling, same backend, same varied flags, and
+the same per-worker batch (weak) or global batch (strong).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from paceline.records import Estimate, Point, Profile, Scaling, Split, State, TrialResult
+from paceline.split import split
+from paceline.stats import estimate, estimate_signed, ratio, scaled
+
+__all__ = ["Launches", "curve", "launches"]
+
+_WORST_FIRST: tuple[State, ...] = ("oom", "diverged", "crashed", "hung", "timeout", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """All Trials of one Point: their results, and the Splits of those that gave one."""
+
+    point: Point
+    results: tuple[TrialResult, ...]
+    splits: tuple[Split, ...]
+
+
+def launches(
+    points: Sequence[Point], results: Sequence[TrialResult], *, warmup: int, steps: int
+) -> tuple[Launches, ...]:
+    """Results grouped by Point, in the order of the plan; the batch that was really seen filled in."""
+    groups = []
+    for point in points:
+        own = tuple(result for result in results if result.trial.point.id == point.id)
+        found = [split(r, warmup=warmup, steps=steps) for r in own if r.state in ("ok", "diverged")]
+        splits = tuple(s for s in found if s is not None)
+        groups.append(Launches(_with_seen_batch(point, splits), own, splits))
+    return _with_detected_scaling(groups)
+
+
+def curve(groups: Sequence[Launches]) -> tuple[Profile, ...]:
+    """One Profile per Point, with speed-up and efficiency wherever its series has a Baseline."""
+    return tuple(_with_speedup(_profile(group), group, _baseline(group, groups)) for group in groups)
+
+
+def _profile(group: Launches) -> Profile:
+    state, reason = _state(group)
+    splits = group.splits
+    if not splits:
+        return Profile(group.point, state, reason, trials=len(group.results))
+    workers = group.point.workers
+    return Profile(
+        point=group.point,
+        state=state,
+        reason=reason,
+        trials=len(splits),
+        step_s=estimate([s.step_s for s in splits]),
+        compute_s=_positive([s.compute_s for s in splits]),
+        exposed_s=_signed([s.exposed_s for s in splits]),
+        wire_s=_signed([s.wire_s for s in splits]),
+        straggle_s=_signed([s.straggle_s for s in splits]),
+        hidden_s=_signed([s.hidden_s for s in splits]),
+        input_s=_signed([s.input_s for s in splits]),
+        optimizer_s=_positive([s.optimizer_s for s in splits]),
+        throughput_per_s=estimate(_throughputs(group)) if _throughputs(group) else None,
+        exchanged_bytes_per_step=_signed([s.exchanged_bytes_per_step for s in splits]),
+        bus_bytes_per_s=_positive([_bus_rate(s, workers) for s in splits]),
+        peak_memory_bytes=_positive(
+            [None if s.peak_memory_bytes is None else float(s.peak_memory_bytes) for s in splits]
+        ),
+        overhead_s=_positive([s.overhead_s for s in splits]),
+        buckets=splits[-1].buckets,
+        backward_end_s=splits[-1].backward_end_s,
+    )
+
+
+def _with_speedup(profile: Profile, group: Launches, baseline: Launches | None) -> Profile:
+    if baseline is None or not group.splits or not baseline.splits:
+        return profile
+    more = group.point.workers / baseline.point.workers
+    if group is baseline:
+        n = len(group.splits)
+        return replace(
+            profile, speedup=Estimate(1.0, 1.0, 1.0, n), efficiency_ratio=Estimate(1.0, 1.0, 1.0, n)
+        )
+    if _throughputs(group) and _throughputs(baseline):
+        speedup = ratio(_throughputs(group), _throughputs(baseline))
+    elif (
+        group.point.scaling == "weak"
+    ):  # nobody saw the batch: the same per worker by definition of weak scaling
+        speedup = scaled(ratio([s.step_s for s in baseline.splits], [s.step_s for s in group.splits]), more)
+    else:
+        speedup = ratio([s.step_s for s in baseline.splits], [s.step_s for s in group.splits])
+    return replace(profile, speedup=speedup, efficiency_ratio=scaled(speedup, 1.0 / more))
+
+
+def series(point: Point) -> tuple[object, ...]:
+    """What two Points must share to be compared as worker counts of one Curve."""
+    batch = point.per_worker_batch if point.scaling == "weak" else point.global_batch
+    return (point.scaling, point.backend, point.varied, point.variant, batch)
+
+
+def _baseline(group: Launches, groups: Sequence[Launches]) -> Launches | None:
+    same = [g for g in groups if series(g.point) == series(group.point) and g.splits]
+    return min(same, key=lambda g: g.point.workers, default=None)
+
+
+def _throughputs(group: Launches) -> list[float]:
+    """Samples per second of each launch; the planned batch stands in where the loader could not be seen."""
+    planned = group.point.global_batch
+    totals = [s.samples_per_step if s.samples_per_step is not None else planned for s in group.splits]
+    return [t / s.step_s for t, s in zip(totals, group.splits, strict=True) if t]
+
+
+def _bus_rate(part: Split, workers: int) -> float | None:
+    """Bus bandwidth as nccl-tests defines it for all-reduce: bytes × 2(n−1)/n over the time collectives were under way."""
+    if workers < 2 or not part.exchanged_bytes_per_step or not part.busy_s or part.busy_s <= 0:
+        return None
+    return part.exchanged_bytes_per_step * 2 * (workers - 1) / workers / part.busy_s
+
+
+def _state(group: Launches) -> tuple[State, str | None]:
+    """The state of a Point: ok if any launch gave a split; else the most telling failure."""
+    bad = [r for r in group.results if r.state != "ok"]
+    if any(r.state == "ok" for r in group.results) and group.splits:
+        return "ok", f"{len(bad)} of {len(group.results)} launches failed: {bad[0].reason}" if bad else None
+    for state in _WORST_FIRST:
+        for result in bad:
+            if result.state == state:
+                return state, result.reason
+    if group.results:
+        return "crashed", "the script ended before enough steps were recorded"
+    return "cancelled", "not launched"
+
+
+def _with_seen_batch(point: Point, splits: Sequence[Split]) -> Point:
+    seen = Counter(s.per_worker_batch for s in splits if s.per_worker_batch is not None)
+    if not seen or point.per_worker_batch is not None:
+        return point
+    batch = seen.most_common(1)[0][0]
+    return replace(point, per_worker_batch=batch, global_batch=batch * point.workers)
+
+
+def _with_detected_scaling(groups: Sequence[Launches]) -> tuple[Launches, ...]:
+    """Where no batch was asked for, the batches seen say which scaling the script does by itself."""
+    by_itself = [
+        g for g in groups if g.results and g.results[0].trial.point.per_worker_batch is None and g.splits
+    ]
+    counts = {g.point.workers for g in by_itself}
+    totals = {g.point.global_batch for g in by_itself}
+    if len(counts) < 2 or len(totals) != 1 or None in totals:
+        return tuple(groups)
+    strong: Scaling = "strong"
+    return tuple(
+        Launches(replace(g.point, scaling=strong), g.results, g.splits) if g in by_itself else g
+        for g in groups
+    )
+
+
+def _signed(values: Sequence[float | None]) -> Estimate | None:
+    known = [value for value in values if value is not None]
+    return estimate_signed(known) if len(known) == len(values) else None
+
+
+def _positive(values: Sequence[float | None]) -> Estimate | None:
+    known = [value for value in values if value is not None]
+    return estimate(known) if len(known) == len(values) else None

@@ -1,0 +1,203 @@
+"""Where the step goes: the Samples of all workers of one Trial -> one Split.
+
+Over workers, for step k:
+
+    step(k)      = max_i step_i(k)                      a synchronous step is the slowest worker's
+    wait_i(k)    = release − own arrival                 from arrival times; all are released together
+    wire(k)      = min_i wait_i(k)                       the last to arrive waits only for the network
+    own_i(k)     = step_i(k) − wait_i(k)                 what worker i does by itself: compute, input, optimizer
+    typical r    = the worker whose median own time is the lower median over workers
+    straggle(k)  = step(k) − own_r(k) − wire(k)          what the typical worker waits beyond the network: for late workers
+
+so step = compute + wire + straggle holds exactly, with compute = own_r. One late worker of two is not typical (lower
+median). Random lateness averages out: straggle is then E[max] − mean, the price of synchrony. Over steps: the mean of
+the steps whose step(k) lies between the 10 % and 90 % quantile, all quantities over the same steps.
+
+Copying the last bucket back into the gradients comes after the exchange and before the release. No network wins it
+back, so its (measured) time is counted as compute, not as wire.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, pstdev
+
+from paceline.records import BucketReady, Sample, Split, TrialResult, WorkerRecord
+from paceline.stats import lower_median, mad, steady_start
+
+__all__ = ["split"]
+
+_FEWEST_STEPS = 3
+_LAG_RATIO = 0.03  # a worker is named as late when its lag is at least this share of the step …
+_LAG_DEVIATIONS = 4.0  # … and this many standard errors
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One step over all workers."""
+
+    step_s: float
+    wire_s: float
+    waits_s: tuple[float, ...]
+    owns_s: tuple[float, ...]
+    hidden_s: float
+    samples: tuple[Sample, ...]
+
+
+def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
+    """The split of one Trial over its measured steps (after `warmup`, at most `steps`); None if too few were recorded."""
+    workers = result.workers
+    world = result.trial.point.workers
+    if len(workers) < world or not workers:
+        return None
+    aligned = _aligned(workers, first=warmup + 2, last=warmup + steps)
+    if len(aligned) < _FEWEST_STEPS:
+        return None
+    start = steady_start([step.step_s for step in aligned], at_least=0)
+    settled = start < max(2, len(aligned) // 2)
+    kept = _central(aligned[start:])
+    owns = [median([step.owns_s[i] for step in kept]) for i in range(world)]
+    typical = owns.index(lower_median(owns))
+    step_s = fmean(step.step_s for step in kept)
+    bytes_per_step = _bytes_per_step(kept)
+    seen = world == 1 or bool(sum(len(sample.exchanges) for sample in kept[0].samples)) or not bytes_per_step
+    copy_back_s = _copy_back_s(workers) if world > 1 else 0.0
+    wire_s = max(0.0, fmean(step.wire_s for step in kept) - copy_back_s) if world > 1 else 0.0
+    compute_s = min(step_s - wire_s, fmean(step.owns_s[typical] for step in kept) + min(copy_back_s, step_s))
+    if world == 1:
+        compute_s = step_s
+    hidden_s = fmean(step.hidden_s for step in kept) if world > 1 else 0.0
+    late, lag_s = _latest(kept, owns, typical, step_s)
+    inputs = [step.samples[typical].input_s for step in kept]
+    known_inputs = [value for value in inputs if value is not None]
+    buckets, backward_end_s = _timeline(workers)
+    return Split(
+        step_s=step_s,
+        compute_s=compute_s if seen else None,
+        exposed_s=step_s - compute_s if seen else None,
+        wire_s=wire_s if seen else None,
+        straggle_s=max(0.0, step_s - compute_s - wire_s) if seen else None,
+        hidden_s=hidden_s if seen else None,
+        busy_s=(hidden_s + wire_s) if seen and world > 1 else None,
+        input_s=fmean(known_inputs) if known_inputs else None,
+        optimizer_s=fmean(step.samples[typical].optimizer_s for step in kept),
+        samples_per_step=_samples_per_step(kept),
+        per_worker_batch=_usual_batch(kept),
+        exchanged_bytes_per_step=bytes_per_step,
+        peak_memory_bytes=_peak_memory(workers),
+        overhead_s=max(fmean(step.samples[i].own_s for step in kept) for i in range(world)),
+        steps=len(kept),
+        slowest_worker=late,
+        slowest_lag_s=lag_s,
+        own_s_by_worker=tuple(owns),
+        step_noise_s=pstdev([step.owns_s[typical] for step in kept]) if len(kept) > 1 else None,
+        settled=settled,
+        buckets=buckets,
+        backward_end_s=backward_end_s,
+    )
+
+
+def _aligned(workers: Sequence[WorkerRecord], *, first: int, last: int) -> list[_Step]:
+    """Steps that every worker recorded, inside the measured range; steps in which a loader was restarted are left out
+    as long as enough others remain."""
+    by_worker = [{s.k: s for s in worker.samples if s.step_s > 0} for worker in workers]
+    common = sorted(set.intersection(*(set(samples) for samples in by_worker)))
+    chosen = [k for k in common if first <= k <= last] or [k for k in common if k >= 2]
+    steady = [k for k in chosen if not any(samples[k].boundary for samples in by_worker)]
+    if len(steady) < _FEWEST_STEPS:
+        steady = chosen
+    return [_joined(tuple(samples[k] for samples in by_worker)) for k in steady]
+
+
+def _joined(samples: tuple[Sample, ...]) -> _Step:
+    counts = {len(sample.exchanges) for sample in samples}
+    waits = tuple(sum(e.wait_s for e in sample.exchanges) for sample in samples)
+    if len(samples) == 1:
+        return _Step(samples[0].step_s, 0.0, (0.0,), (samples[0].step_s,), 0.0, samples)
+    if (
+        len(counts) == 1
+    ):  # the same collectives on every worker: the last to arrive may differ from one to the next
+        wire_s = sum(min(s.exchanges[e].wait_s for s in samples) for e in range(len(samples[0].exchanges)))
+    else:
+        wire_s = min(waits)
+    last = waits.index(min(waits))
+    owns = tuple(sample.step_s - wait for sample, wait in zip(samples, waits, strict=True))
+    hidden_s = sum(e.overlap_s for e in samples[last].exchanges)
+    return _Step(max(s.step_s for s in samples), wire_s, waits, owns, hidden_s, samples)
+
+
+def _central(steps: Sequence[_Step]) -> list[_Step]:
+    """The steps between the 10 % and 90 % quantile of the step time."""
+    ordered = sorted(step.step_s for step in steps)
+    cut = len(ordered) // 10
+    low, high = ordered[cut], ordered[len(ordered) - 1 - cut]
+    return [step for step in steps if low <= step.step_s <= high]
+
+
+def _latest(
+    steps: Sequence[_Step], owns: Sequence[float], typical: int, step_s: float
+) -> tuple[int | None, float | None]:
+    """The worker that the others wait for, if its lag stands out; and its lag."""
+    if len(owns) < 2:
+        return None, None
+    slowest = max(range(len(owns)), key=lambda i: owns[i])
+    lags = [step.owns_s[slowest] - step.owns_s[typical] for step in steps]
+    lag_s, error_s = median(lags), mad(lags) / len(lags) ** 0.5
+    if lag_s > _LAG_RATIO * step_s and lag_s > _LAG_DEVIATIONS * error_s:
+        return slowest, lag_s
+    return None, None
+
+
+def _samples_per_step(steps: Sequence[_Step]) -> float | None:
+    totals = [[s.samples for s in step.samples] for step in steps]
+    known = [sum(x for x in counts if x is not None) for counts in totals if None not in counts]
+    return fmean(known) if known else None
+
+
+def _usual_batch(steps: Sequence[_Step]) -> int | None:
+    seen = Counter(s.samples for step in steps for s in step.samples if s.samples is not None)
+    return seen.most_common(1)[0][0] if seen else None
+
+
+def _bytes_per_step(steps: Sequence[_Step]) -> float | None:
+    values = [
+        max((s.exchanged_bytes for s in step.samples if s.exchanged_bytes is not None), default=None)
+        for step in steps
+    ]
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _copy_back_s(workers: Sequence[WorkerRecord]) -> float:
+    return max((number(worker.manifest, "copy_back_s") or 0.0) for worker in workers)
+
+
+def _peak_memory(workers: Sequence[WorkerRecord]) -> int | None:
+    peaks = [
+        number(w.manifest, "peak_device_bytes") or number(w.manifest, "peak_memory_bytes") for w in workers
+    ]
+    known = [int(peak) for peak in peaks if peak]
+    return max(known) if known else None
+
+
+def _timeline(workers: Sequence[WorkerRecord]) -> tuple[tuple[BucketReady, ...], float | None]:
+    """Bucket ready times: the latest worker's per bucket, because a bucket is reduced when the last one has it."""
+    timelines = [w.manifest.get("timeline") for w in workers]
+    usable = [t for t in timelines if isinstance(t, Mapping) and isinstance(t.get("buckets"), list)]
+    if not usable or len({len(t["buckets"]) for t in usable}) != 1:
+        return (), None
+    count = len(usable[0]["buckets"])
+    buckets = tuple(
+        BucketReady(int(usable[0]["buckets"][j][0]), max(float(t["buckets"][j][1]) for t in usable))
+        for j in range(count)
+    )
+    ends = [end for t in usable if (end := number(t, "backward_end_s")) is not None]
+    return buckets, max(ends) if ends else None
+
+
+def number(mapping: Mapping[str, object], key: str) -> float | None:
+    """A number from a manifest, None if it is absent or something else."""
+    value = mapping.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,248 @@
+"""The agent itself: waits for the first optimizer step, records every step, and ends the trial.
+
+Passive until a process takes an optimizer step, so torchrun, data-loader workers and helper processes of the script,
+which all inherit the environment, never become workers.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import functools
+import os
+import signal
+import sys
+from time import monotonic, perf_counter, sleep
+from typing import Any, NoReturn, Optional
+
+from paceline_agent import FORMAT, files, host
+from paceline_agent.exchange import Exchanges
+from paceline_agent.guard import guarded, say
+from paceline_agent.loader import watch_loaders
+from paceline_agent.manifest import manifest
+from paceline_agent.recorder import Recorder
+from paceline_agent.settings import Settings
+from paceline_agent.timeline import Timeline
+
+STACKS_SIGNAL = 7  # SIGRTMIN + 7: no training framework uses it
+_PEERS_S = 30.0
+
+
+class Agent:
+    """One per process. Opens when torch has been imported, closes when the trial ends."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.recorder = Recorder()
+        self.recorder.failed = self._failed
+        self.exchanges = Exchanges(self.recorder, backend=settings.backend)
+        self.timeline = Timeline()
+        self.rank: Optional[int] = None
+        self.world = 1
+        self.optimizer: Any = None
+        self.optimizer_begun = 0.0
+        self.optimizer_s = 0.0
+        self.optimizer_mark: Any = None
+        self.started_s = monotonic()
+        self.window: list[tuple[float, int, dict[str, Optional[float]]]] = []
+        self.loader_info: dict[str, Any] = {}
+        self.fingerprints: list[int] = []
+        self._heartbeat: Optional[files.Heartbeat] = None
+        self._written = False
+        self._stacks: Any = None
+
+    # ------------------------------------------------------------ entering
+
+    def install(self) -> None:
+        """Hook into torch. Every hook is guarded; a torch that lacks one of these names is measured without it."""
+        import torch
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        self.recorder.active = True
+        register_optimizer_step_pre_hook(guarded(self.recorder, self.before_optimizer))
+        register_optimizer_step_post_hook(guarded(self.recorder, self.after_optimizer))
+        _patch_backward(torch, self)
+        guarded(self.recorder, watch_loaders)(self)
+        guarded(self.recorder, self.exchanges.install)()
+        atexit.register(self.script_ended, "returned")
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def begin(self) -> None:
+        """The first optimizer step: this process is a worker. Its number is asked for now, while the group lives."""
+        self.rank, self.world = _rank_and_world()
+        host.die_with_parent()
+        self._heartbeat = files.Heartbeat(self.settings.folder, self.rank)
+        self._stacks = open(  # noqa: SIM115 - faulthandler keeps it open for the life of the process
+            os.path.join(self.settings.folder, f"stacks-{self.rank}.txt"), "w", encoding="utf-8"
+        )
+        faulthandler.register(signal.SIGRTMIN + STACKS_SIGNAL, file=self._stacks, all_threads=True)
+
+    # ------------------------------------------------------------ stepping
+
+    def before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self.exchanges.device is not None:
+            self.optimizer_mark = self.exchanges.device.mark()
+        self.optimizer_begun = perf_counter()
+
+    def after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        now = perf_counter()
+        if self.rank is None:
+            self.begin()
+        recorder = self.recorder
+        # A closure (Lightning) runs forward and backward inside optimizer.step: that is not the optimizer's time.
+        self.optimizer_s += now - max(self.optimizer_begun, recorder.backward_end or 0.0)
+        if not recorder.ends_step(optimizer):
+            return
+        self.optimizer = optimizer
+        marker = (
+            self.exchanges.device.close_step(self.optimizer_mark)
+            if self.exchanges.device is not None
+            else None
+        )
+        recorder.loss = self.exchanges.loss()
+        recorder.close_step(now=now, optimizer_s=self.optimizer_s, marker=marker)
+        self.optimizer_s = 0.0
+        assert self._heartbeat is not None
+        self._heartbeat.beat(recorder.k, files.STEPPING)
+        self._turn(recorder.k, now)
+
+    def _turn(self, k: int, now: float) -> None:
+        """What is due after step k: windows open and close here, between steps."""
+        plan = self.settings
+        if k in (plan.warmup, plan.warmup + plan.steps):
+            self.window.append((now, k, host.cpu_seconds()))
+        if k == plan.warmup + plan.steps and plan.profile and self.exchanges.ddps:
+            self.timeline.open(self.exchanges.largest_ddp(), on_device=self.exchanges.device is not None)
+        if k >= plan.warmup + plan.steps:
+            self.timeline.step_ended(now)
+        if k == plan.last_step:
+            self.timeline.close()
+            if plan.end:
+                self.end("enough")
+
+    def after_backward(self, tensors: Any) -> None:
+        self.recorder.backward_end = perf_counter()
+        self.recorder.backwards += 1
+        self.exchanges.after_backward(tensors)
+        self.timeline.after_backward(self.exchanges.last_backward)
+
+    # ------------------------------------------------------------ ending
+
+    def end(self, reason: str) -> NoReturn:
+        """Write everything, wait until every local worker has, and leave with exit code 0.
+
+        Leaving by os._exit: unwinding the script would run its finally blocks, that is, half of a training's end."""
+        self._write(reason)
+        self._wait_for_peers()
+        for child in reversed(host.children()):
+            with contextlib.suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(0)
+
+    def script_ended(self, reason: str) -> None:
+        """The script ended by itself or raised: write what there is."""
+        if self.rank is None or self._written:
+            return
+        if not self.recorder.active and self.recorder.problems:
+            return  # written when measuring stopped
+        try:
+            self._write(reason)
+        except Exception as error:
+            say(f"could not write the measurements: {type(error).__name__}: {error}")
+
+    def _write(self, reason: str) -> None:
+        assert self.rank is not None
+        recorder, folder = self.recorder, self.settings.folder
+        recorder.active = False
+        self._written = True
+        if self.exchanges.device is not None:
+            self.exchanges.device.resolve(recorder.steps)
+        header = {
+            "record": "header",
+            "format": FORMAT,
+            "rank": self.rank,
+            "world": self.world,
+            "pid": os.getpid(),
+        }
+        ending = {"record": "end", "reason": reason, "steps": recorder.k}
+        for sample in recorder.steps:
+            sample.pop("marker", None)
+        files.write_json(folder, f"manifest-{self.rank}.json", manifest(self))
+        files.write_lines(
+            folder, f"worker-{self.rank}.jsonl", [header, *recorder.steps, *recorder.marks, ending]
+        )
+        if self._heartbeat is not None:
+            self._heartbeat.beat(recorder.k, files.FINISHED)
+
+    def _wait_for_peers(self) -> None:
+        """Until every worker of this host has written its file. No collective: the trial's folder is enough."""
+        local = int(os.environ.get("LOCAL_WORLD_SIZE") or self.world)
+        until = monotonic() + _PEERS_S
+        while monotonic() < until:
+            written = sum(1 for name in os.listdir(self.settings.folder) if name.startswith("worker-"))
+            if written >= local:
+                return
+            sleep(0.02)
+
+    def _failed(self) -> None:
+        """Measuring stopped. Training goes on; the reason is written if the folder still takes it."""
+        if self.rank is None:
+            with contextlib.suppress(Exception):
+                self.rank, self.world = _rank_and_world()
+        if self.rank is None or self._written:
+            return
+        self._written = True
+        with contextlib.suppress(Exception):
+            if self._heartbeat is not None:
+                self._heartbeat.beat(self.recorder.k, files.FAILED)
+            problems = {"rank": self.rank, "world": self.world, "problems": self.recorder.problems}
+            files.write_json(
+                self.settings.folder, f"manifest-{self.rank}.json", {"format": FORMAT, **problems}
+            )
+
+    def _forked(self) -> None:
+        """In a forked child: forget everything; it becomes a worker only if it takes optimizer steps itself."""
+        if self.rank is not None:
+            self.recorder.active = False
+            return
+        fresh = Recorder()
+        self.recorder.__dict__.update(
+            {name: value for name, value in fresh.__dict__.items() if name != "active"}
+        )
+        self.recorder.failed = self._failed
+
+
+def _rank_and_world() -> tuple[int, int]:
+    import torch.distributed as dist
+
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+
+
+def _patch_backward(torch: Any, agent: Agent) -> None:
+    """Know when backward ended and which loss it began from. Nested calls (checkpointing) count once."""
+    original = torch.autograd.backward
+    ended = guarded(agent.recorder, agent.after_backward)
+    depth = 0
+
+    @functools.wraps(original)
+    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal depth
+        if torch.compiler.is_compiling():
+            return original(tensors, *args, **kwargs)
+        depth += 1
+        try:
+            result = original(tensors, *args, **kwargs)
+        finally:
+            depth -= 1
+        if depth == 0:
+            ended(tensors)
+        return result
+
+    torch.autograd.backward = backward

@@ -1,0 +1,117 @@
+"""This host and this process as the operating system sees them. Linux's /proc where it exists; None elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import resource
+import signal
+import socket
+import sys
+from typing import Any, Optional
+
+_PR_SET_PDEATHSIG = 1
+_ALLOWED = (
+    "OMP_",
+    "MKL_",
+    "KMP_",
+    "NCCL_",
+    "GLOO_",
+    "TORCH_",
+    "CUDA_",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_",
+    "MASTER_",
+    "SLURM_",
+)
+_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent dies, so that a killed desk leaves no orphan behind."""
+    if not sys.platform.startswith("linux"):
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died in between
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def cpu_seconds() -> dict[str, Optional[float]]:
+    """CPU seconds so far: of this process and its children, busy and stolen on the whole host."""
+    times = os.times()
+    own = times.user + times.system + times.children_user + times.children_system
+    busy: Optional[float] = None
+    steal: Optional[float] = None
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open("/proc/stat", encoding="ascii") as file:
+            ticks = [float(x) for x in file.readline().split()[1:]]
+        hertz = os.sysconf("SC_CLK_TCK")
+        user, nice, system, _idle, _iowait, irq, softirq, stolen = ticks[:8]
+        busy, steal = (user + nice + system + irq + softirq) / hertz, stolen / hertz
+    living = sum(_process_cpu(child) for child in children())
+    return {"own": own + living, "busy": busy, "steal": steal}
+
+
+def children() -> list[int]:
+    """The pids of all living descendants (data-loader workers and theirs)."""
+    found: list[int] = []
+    queue = [os.getpid()]
+    while queue:
+        pid = queue.pop()
+        for child in _children_of(pid):
+            found.append(child)
+            queue.append(child)
+    return found
+
+
+def _children_of(pid: int) -> list[int]:
+    result: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with (
+                contextlib.suppress(OSError),
+                open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file,
+            ):
+                result.extend(int(x) for x in file.read().split())
+    return result
+
+
+def _process_cpu(pid: int) -> float:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (float(fields[11]) + float(fields[12])) / float(os.sysconf("SC_CLK_TCK"))
+    return 0.0
+
+
+def peak_memory_bytes() -> int:
+    """The largest resident set of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak) if sys.platform == "darwin" else int(peak) * 1024
+
+
+def usable_cpus() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def identity() -> dict[str, Any]:
+    """Host, interpreter and the part of the environment that changes how training runs, without secrets."""
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpus": usable_cpus(),
+        "argv": list(sys.argv),
+        "environment": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name.startswith(_ALLOWED) and not any(word in name.upper() for word in _SECRET)
+        },
+    }

@@ -1,0 +1,99 @@
+"""What this process has recorded so far. Bounded: one short dictionary per step, no files, no torch.
+
+    step k            |<------------------- step_s ------------------->|
+    post hook k-1     |  data   forward   backward ··wait··  optimizer |  post hook k
+                      |<input>|                   |<wait>|<optimizer_s>|
+
+Whatever happens between two post hooks of the anchoring optimizer is booked to the step that the second one closes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from time import monotonic, perf_counter
+from typing import Any, Callable, Optional, TypeVar
+
+T = TypeVar("T")
+
+_DISCOVERY = 4  # optimizer steps after which it is clear which optimizer ends a step
+_MOST_STEPS = 200_000  # a trial that runs to its end stops recording here: bounded memory
+
+
+class Recorder:
+    """The open step and the closed ones. Owned by the process; everything here is called from its main thread."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self.failed: Callable[[], None] = lambda: None
+        self.problems: list[str] = []
+        self.steps: list[dict[str, Any]] = []
+        self.marks: list[dict[str, Any]] = []
+        self.k = 0
+        self.own_s = 0.0
+        self.closed_at: Optional[float] = None
+        self.backward_end: Optional[float] = None
+        self.loader_seen = False
+        self.python_hook_bytes = False
+        self._order: list[weakref.ref[Any]] = []
+        self._anchor: Optional[weakref.ref[Any]] = None
+        self._open()
+
+    def _open(self) -> None:
+        self.input_s = 0.0
+        self.samples: dict[int, int] = {}
+        self.exchanges: list[Any] = []
+        self.exchanged_bytes = 0
+        self.backwards = 0
+        self.boundary = False
+        self.loss: Any = None
+
+    def ends_step(self, optimizer: Any) -> bool:
+        """Whether this optimizer's step ends the training step: with several optimizers, the last of the cycle.
+        Until the cycle is known every one does; those steps are warm-up."""
+        if self._anchor is not None:
+            anchor = self._anchor()
+            if anchor is not None:
+                return anchor is optimizer
+            self._anchor, self._order = None, []
+        self._order.append(weakref.ref(optimizer))
+        if len(self._order) < _DISCOVERY:
+            return True
+        self._anchor = last_of_cycle(self._order)
+        return self._anchor() is optimizer
+
+    def close_step(self, *, now: float, optimizer_s: float, marker: Any = None) -> dict[str, Any]:
+        """Close the open step at `now` (perf_counter) and open the next one."""
+        self.k += 1
+        sample: dict[str, Any] = {
+            "record": "step",
+            "k": self.k,
+            "end_s": monotonic() - (perf_counter() - now),
+            "step_s": None if self.closed_at is None else now - self.closed_at,
+            "input_s": self.input_s if self.loader_seen else None,
+            "optimizer_s": optimizer_s,
+            "exchanges": self.exchanges,
+            "samples": max(self.samples.values()) if self.samples else None,
+            "bytes": self.exchanged_bytes,
+            "backwards": self.backwards,
+            "boundary": self.boundary,
+            "own_s": self.own_s,
+            "loss": self.loss,
+        }
+        if marker is not None:
+            sample["marker"] = marker
+        if len(self.steps) < _MOST_STEPS:
+            self.steps.append(sample)
+        self.closed_at = now
+        self.own_s = 0.0
+        self._open()
+        return sample
+
+
+def last_of_cycle(order: list[T]) -> T:
+    """Of the optimizers in the order in which they stepped, the one that stepped just before the first repetition."""
+    seen: set[T] = set()
+    for index, name in enumerate(order):
+        if name in seen:
+            return order[index - 1]
+        seen.add(name)
+    return order[-1]

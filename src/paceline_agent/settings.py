@@ -1,0 +1,47 @@
+"""What the desk asks of this process, read once from the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Optional
+
+VARIABLE = "PACELINE_TRIAL"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One trial's orders: where to write, how many steps to measure, whether to stop after them."""
+
+    folder: str
+    steps: int = 30
+    warmup: int = 10
+    profile: int = 5
+    end: bool = True
+    workers: int = 1
+    backend: Optional[str] = None
+
+    @property
+    def last_step(self) -> int:
+        return self.warmup + self.steps + self.profile
+
+
+def settings_from_environment() -> Optional[Settings]:
+    """None where no trial is asked for or the orders cannot be read: then the agent stays out of the way."""
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return None
+    try:
+        asked = json.loads(text)
+        return Settings(
+            folder=str(asked["dir"]),
+            steps=int(asked.get("steps", 30)),
+            warmup=int(asked.get("warmup", 10)),
+            profile=int(asked.get("profile", 5)),
+            end=bool(asked.get("end", True)),
+            workers=int(asked.get("workers", 1)),
+            backend=asked.get("backend"),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
