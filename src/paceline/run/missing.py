@@ -14,9 +14,10 @@ from statistics import median
 
 from paceline.plan import ASSUMED_START_S, ASSUMED_STEP_S, steps_of_trial
 from paceline.records import Estimate, Plan, Point, Study, Trial, TrialResult
+from paceline.split import split
 from paceline.stats import estimate, half_width_ratio
 
-__all__ = ["device_s", "expected_wall_s", "given_up", "launch_step_s", "missing", "settled", "step_estimate"]
+__all__ = ["device_s", "expected_wall_s", "given_up", "missing", "settled", "step_estimate"]
 
 _LEAST_LAUNCHES = 3
 _MOST_FAILURES = 2
@@ -47,19 +48,9 @@ def given_up(point: Point, results: Sequence[TrialResult]) -> str | None:
 
 def step_estimate(point: Point, results: Sequence[TrialResult], study: Study) -> Estimate | None:
     """The step time of a point over its launches so far."""
-    launches = [launch_step_s(r, study) for r in results if r.trial.point.id == point.id and r.state == "ok"]
-    return estimate([step_s for step_s in launches if step_s is not None])
-
-
-def launch_step_s(result: TrialResult, study: Study) -> float | None:
-    """One launch's step: the slowest worker's median, since a synchronous step is the slowest worker's."""
-    measured = range(study.warmup + 1, study.warmup + study.steps + 1)
-    medians = []
-    for worker in result.workers:
-        steady = [sample.step_s for sample in worker.samples if sample.k in measured and not sample.boundary]
-        if steady:
-            medians.append(median(steady))
-    return max(medians, default=None)
+    own = [result for result in results if result.trial.point.id == point.id and result.state == "ok"]
+    launches = [split(result, warmup=study.warmup, steps=study.steps) for result in own]
+    return estimate([launch.step_s for launch in launches if launch is not None])
 
 
 def expected_wall_s(point: Point, results: Sequence[TrialResult], study: Study) -> float:

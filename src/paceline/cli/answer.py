@@ -1,0 +1,109 @@
+"""What a study says, on stdout: the verdict first, then the table, then the findings with the next command."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import socket
+from pathlib import Path
+
+from tabulate import tabulate
+
+from paceline import __version__, units
+from paceline.analysis_json import analysis_data
+from paceline.analyze import study_analysis
+from paceline.cli.plan_text import print_json
+from paceline.config import command_text
+from paceline.records import Analysis, Estimate, Profile, Study
+from paceline.stats import scaled
+from paceline.store.atomic import write_json
+from paceline.store.paths import StudyFolder
+from paceline.store.trial_files import read_results
+
+__all__ = ["analysis_of_folder", "analysis_text", "print_analysis"]
+
+_MARKS = {"note": "note ", "doubt": "DOUBT", "void": "VOID "}
+_COLUMNS = (
+    "workers", "global batch", "step ms", "samples/s", "speed-up", "efficiency",
+    "exposed", "input", "memory", "launches", "state",
+)  # fmt: skip
+
+
+def analysis_of_folder(folder: StudyFolder, study: Study) -> Analysis:
+    """Everything that the complete trials say, computed anew and written down."""
+    results = read_results(folder)
+    source = {
+        "command": command_text(study.workload),
+        "folder": str(folder.root.absolute()),
+        "paceline": __version__,
+        "host": socket.gethostname(),
+        "system": platform.platform(),
+        "trials": len(results),
+        "threads_per_worker": study.threads,
+    }
+    analysis = study_analysis(study, results, source)
+    if folder.trials.is_dir():
+        write_json(folder.analysis_json, analysis_data(analysis))
+    return analysis
+
+
+def print_analysis(analysis: Analysis, *, folder: StudyFolder, json: bool) -> None:
+    """Data on stdout: JSON, or text."""
+    if json:
+        print_json(analysis_data(analysis))
+    else:
+        print(analysis_text(analysis, folder=folder.root))
+
+
+def analysis_text(analysis: Analysis, *, folder: Path) -> str:
+    """The whole answer as text."""
+    parts = [analysis.verdict, "", _table(analysis.points)]
+    failed = [p for p in analysis.points if p.state != "ok" and p.reason]
+    if failed:
+        parts += ["", *(f"{p.point.id}: {p.state}: {p.reason}" for p in failed)]
+    if analysis.findings:
+        parts.append("")
+    for finding in analysis.findings:
+        parts.append(f"{_MARKS[finding.level]}  {finding.message} [{finding.id}]")
+        if finding.hint:
+            parts.append(f"       next: {finding.hint}")
+    parts += ["", f"Study: {folder}    again: paceline show {shlex.quote(str(folder))}"]
+    return "\n".join(parts)
+
+
+def _table(points: tuple[Profile, ...]) -> str:
+    labels = [_label(p) for p in points]
+    distinct = len(set(labels)) > 1
+    rows = [
+        [
+            *([label] if distinct else []),
+            profile.point.workers,
+            profile.point.global_batch or "–",
+            units.estimate_text(profile.step_s, factor=1e3),
+            units.estimate_text(profile.throughput_per_s),
+            units.estimate_text(profile.speedup),
+            units.percent_text(profile.efficiency_ratio),
+            _share(profile.exposed_s, profile.step_s),
+            _share(profile.input_s, profile.step_s),
+            units.bytes_text(profile.peak_memory_bytes.value if profile.peak_memory_bytes else None),
+            profile.step_s.n if profile.step_s else 0,
+            profile.state,
+        ]
+        for profile, label in zip(points, labels, strict=True)
+    ]
+    headers = [*(["point"] if distinct else []), *_COLUMNS]
+    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, stralign="right")
+
+
+def _label(profile: Profile) -> str:
+    """What sets this point apart, beside its workers and batch."""
+    point = profile.point
+    varied = [f"{flag.lstrip('-')}={value}" for flag, value in point.varied]
+    return " ".join([point.scaling, *([point.backend] if point.backend else []), *varied])
+
+
+def _share(part: Estimate | None, whole: Estimate | None) -> str:
+    if part is None or whole is None or whole.value <= 0:
+        return "–"
+    share = scaled(part, 1.0 / whole.value)
+    return "–" if share is None else f"{share.value * 100:.1f}%"

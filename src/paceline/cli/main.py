@@ -1,0 +1,112 @@
+"""`paceline`: finds the verb, imports its file only then, and turns errors into one sentence and an exit code.
+
+Exit codes: 0 done · 1 the request or the tool is at fault · 2 nothing usable was measured ·
+3 a --fail-if condition holds · 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+from typer._click.core import Command, Context
+from typer._click.exceptions import ClickException
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from paceline import __version__
+from paceline.errors import PacelineError
+
+__all__ = ["main"]
+
+# verb: module, function, one line of help; the module is imported when the verb is used, never for --help
+VERBS = {
+    "study": ("paceline.cli.study", "study", "Measure a training script at several worker counts."),
+    "plan": ("paceline.cli.study", "plan", "Show what a study would run and cost, and run nothing."),
+    "show": ("paceline.cli.show", "show", "Show what a study has found so far."),
+    "compare": ("paceline.cli.compare", "compare", "Compare two studies; fail a pipeline on a threshold."),
+    "schema": ("paceline.cli.schema", "schema", "Print the JSON schema of study.toml or analysis.json."),
+}
+
+_EPILOG = "Exit codes: 0 done, 1 wrong request, 2 nothing measured, 3 threshold failed, 130 interrupted."
+
+
+class Verbs(TyperGroup):
+    """The verbs, each imported when it is used."""
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        """Enough of a verb for the list of verbs."""
+        if cmd_name not in VERBS:
+            return None
+        return TyperCommand(cmd_name, help=VERBS[cmd_name][2], rich_markup_mode=None)
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        """The whole verb, imported now."""
+        name, stub, rest = super().resolve_command(ctx, args)
+        return name, None if stub is None or name is None else load(name), rest
+
+
+def load(verb: str) -> Command:
+    """Import one verb."""
+    module, function, _ = VERBS[verb]
+    action: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name=verb)(action)
+    return get_command(app)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The console entry point."""
+    sys.exit(exit_code(sys.argv[1:] if args is None else args))
+
+
+def exit_code(args: Sequence[str]) -> int:
+    """Carry out one command line; what it prints, and the exit code it deserves."""
+    app = typer.Typer(
+        cls=Verbs, add_completion=True, rich_markup_mode=None, no_args_is_help=True, epilog=_EPILOG
+    )
+    app.callback()(paceline)
+    try:
+        code = get_command(app).main(list(args), prog_name="paceline", standalone_mode=False)
+    except ClickException as problem:
+        say_error(problem.format_message(), hint=_usage_hint(args))
+        return 1
+    except PacelineError as problem:
+        say_error(problem.message, hint=problem.hint)
+        return problem.exit_code
+    except typer.Abort:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader has left; there is nobody to tell
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def paceline(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+    """How many workers should I train on? Measures any training script and tells the truth about how it scales.
+
+    paceline study --workers 1,2,4 train.py -- --batch-size 32
+    """
+    if version:
+        print(f"paceline {__version__}")
+        raise typer.Exit
+
+
+def say_error(message: str, *, hint: str | None) -> None:
+    """What happened, then one thing to do."""
+    print(f"paceline: {message}", file=sys.stderr)
+    if hint:
+        print(f"  try: {hint}", file=sys.stderr)
+
+
+def _usage_hint(args: Sequence[str]) -> str:
+    verb = next((arg for arg in args if arg in VERBS), None)
+    if verb in ("study", "plan") and "--" not in args:
+        return f"paceline {verb} [options] SCRIPT -- script args (arguments of the script go after --)"
+    return f"paceline {verb} --help" if verb else "paceline --help"

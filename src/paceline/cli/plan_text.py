@@ -1,0 +1,50 @@
+"""What will be run and what it will cost, before it does."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TextIO
+
+from paceline.config import command_text
+from paceline.launch.command import command_line
+from paceline.plan import plan_study, steps_of_trial
+from paceline.records import Study
+from paceline.run.missing import device_s, expected_wall_s, missing
+from paceline.run.trial import Bench, trial_command_at
+from paceline.store.paths import StudyFolder
+from paceline.store.trial_files import read_results
+from paceline.units import duration_text
+
+__all__ = ["print_json", "print_plan"]
+
+
+def print_json(data: object) -> None:
+    """JSON on stdout; unknown is null, never NaN."""
+    print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def print_plan(folder: StudyFolder, study: Study, *, bench: Bench, file: TextIO) -> None:
+    """The points, one command each, and the price of what is missing."""
+    plan, results = plan_study(study), read_results(folder)
+    todo = missing(plan, results, study)
+    wall_s = sum(expected_wall_s(trial.point, results, study) for trial in todo)
+    price = sum(trial.point.workers * expected_wall_s(trial.point, results, study) for trial in todo)
+    say = [f"Study of {command_text(study.workload)} in {folder.root}"]
+    for point in plan.points:
+        own = [trial for trial in todo if trial.point.id == point.id]
+        say.append(
+            f"  {point.id}: {len(own)} launches of {steps_of_trial(study)} steps on {point.workers} workers"
+        )
+        if own:
+            command = trial_command_at(folder, study, own[0], bench)
+            say.append(f"    cd {shlex.quote(command.directory)} && {command_line(command)}")
+    say.append(f"{bench.threads} CPU threads per worker, the same at every point (OMP_NUM_THREADS).")
+    basis = "as measured so far" if results else f"if a step takes {duration_text(plan.assumed_step_s)}"
+    say.append(
+        f"{len(todo)} trials, about {duration_text(wall_s)} and {price:.0f} device seconds {basis}; "
+        f"fewer where launches agree within {study.tight_ratio:.0%}."
+    )
+    if study.budget_device_s is not None:
+        say.append(f"Budget: {study.budget_device_s:.0f} device seconds, {device_s(results):.0f} spent.")
+    print("\n".join(say), file=file)

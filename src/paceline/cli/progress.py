@@ -1,0 +1,96 @@
+"""Progress on stderr: a live table on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from paceline.records import Point, Study, Trial, TrialResult
+from paceline.run.missing import given_up, settled, step_estimate
+from paceline.run.study import Listener, Progress
+from paceline.store.worker_files import Heartbeat
+from paceline.units import duration_text, estimate_text
+
+__all__ = ["LiveTable", "PlainLines", "progress_listener"]
+
+
+@contextmanager
+def progress_listener(study: Study) -> Iterator[Listener]:
+    """The listener that suits where stderr goes. NO_COLOR and TERM=dumb are respected by rich itself."""
+    console = Console(stderr=True)
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield PlainLines(study, sys.stderr)
+        return
+    # slow refresh: the desk shares the machine with what it measures
+    with Live(console=console, refresh_per_second=2, transient=True) as live:
+        yield LiveTable(study, live)
+
+
+class PlainLines:
+    """One line per trial."""
+
+    def __init__(self, study: Study, file: TextIO) -> None:
+        self._study = study
+        self._file = file
+
+    def started(self, trial: Trial, progress: Progress) -> None:
+        left = f"{len(progress.missing)} left, about {duration_text(progress.eta_s)}"
+        print(f"trial {trial.id} ({left})", file=self._file, flush=True)
+
+    def stepped(self, trial: Trial, beats: tuple[Heartbeat, ...]) -> None:
+        return None
+
+    def ended(self, result: TrialResult, progress: Progress) -> None:
+        point = result.trial.point
+        step = estimate_text(step_estimate(point, progress.results, self._study), factor=1e3)
+        said = f"step {step} ms" if result.state == "ok" else result.reason
+        print(f"  {result.state} in {duration_text(result.wall_s)}: {said}", file=self._file, flush=True)
+
+
+class LiveTable:
+    """A table that follows the study."""
+
+    def __init__(self, study: Study, live: Live) -> None:
+        self._study = study
+        self._live = live
+        self._progress: Progress | None = None
+
+    def started(self, trial: Trial, progress: Progress) -> None:
+        self._progress = progress
+        self._live.update(self._table(trial, ()))
+
+    def stepped(self, trial: Trial, beats: tuple[Heartbeat, ...]) -> None:
+        self._live.update(self._table(trial, beats))
+
+    def ended(self, result: TrialResult, progress: Progress) -> None:
+        self._progress = progress
+        self._live.update(self._table(None, ()))
+
+    def _table(self, trial: Trial | None, beats: tuple[Heartbeat, ...]) -> Table:
+        progress = self._progress
+        if progress is None:
+            return Table()
+        left = f"{len(progress.missing)} trials left, about {duration_text(progress.eta_s)}"
+        table = Table("point", "launches", "step ms", "now", title=self._study.name, caption=left)
+        for point in progress.plan.points:
+            own = [result for result in progress.results if result.trial.point.id == point.id]
+            estimate = estimate_text(step_estimate(point, progress.results, self._study), factor=1e3)
+            now = self._now(point, progress)
+            if trial is not None and trial.point.id == point.id:
+                steps = min((beat.steps for beat in beats), default=0)
+                now = f"step {steps}" if steps else "starting"
+            table.add_row(point.id, f"{len(own)} of {self._study.repeats}", estimate, now)
+        return table
+
+    def _now(self, point: Point, progress: Progress) -> str:
+        if given_up(point, progress.results) is not None:
+            return next(r.state for r in reversed(progress.results) if r.trial.point.id == point.id)
+        if settled(point, progress.results, self._study):
+            return "settled"
+        return "waiting" if any(trial.point.id == point.id for trial in progress.missing) else "done"

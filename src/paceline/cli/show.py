@@ -1,0 +1,52 @@
+"""`paceline show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paceline.cli.answer import analysis_of_folder, print_analysis
+from paceline.cli.compare import check_thresholds
+from paceline.errors import StudyError
+from paceline.store.paths import StudyFolder
+from paceline.store.study_file import read_study
+from paceline.store.trial_files import read_results
+
+__all__ = ["show"]
+
+
+def show(
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="A study folder.")],
+    trial: Annotated[
+        str | None, typer.Option(metavar="ID", help="Show how one trial ended and its output.")
+    ] = None,
+    fail_if: Annotated[
+        list[str] | None, typer.Option(help="Exit 3 if this holds: 'efficiency@4<0.7'.")
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the analysis as JSON, and nothing else.")
+    ] = False,
+) -> None:
+    """Show what a study has found so far; computed anew from its trials."""
+    folder = StudyFolder(study.parent if study.name == "study.toml" else study)
+    asked = read_study(folder.study_toml)
+    if trial is not None:
+        print(_trial_text(folder, trial))
+        return
+    analysis = analysis_of_folder(folder, asked)
+    print_analysis(analysis, folder=folder, json=json)
+    check_thresholds(analysis, fail_if or [])
+
+
+def _trial_text(folder: StudyFolder, trial_id: str) -> str:
+    results = read_results(folder)
+    found = next((result for result in results if result.trial.id == trial_id), None)
+    if found is None:
+        known = ", ".join(result.trial.id for result in results) or "none"
+        raise StudyError(
+            f"{folder.root} has no complete trial {trial_id}; it has: {known}", hint="choose one"
+        )
+    words = [f"{found.trial.id}: {found.state}", *([found.reason] if found.reason else []), found.log_tail]
+    return "\n".join(words).rstrip()

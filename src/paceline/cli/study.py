@@ -1,0 +1,224 @@
+"""`paceline study` and `paceline plan`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+
+from paceline import config, units
+from paceline.cli.answer import analysis_of_folder, print_analysis
+from paceline.cli.plan_text import print_json, print_plan
+from paceline.cli.progress import progress_listener
+from paceline.cli.request import request, target_of
+from paceline.errors import Interrupted, NothingMeasured, UsageError
+from paceline.launch.command import threads_per_worker
+from paceline.launch.interpreter import interpreter, package_folder, workloads_path
+from paceline.launch.local import LocalLauncher
+from paceline.launch.processes import cores
+from paceline.plan import plan_study
+from paceline.records import Analysis, Study
+from paceline.run.clock import SystemClock
+from paceline.run.study import run_study
+from paceline.run.trial import Bench
+from paceline.store.paths import StudyFolder
+
+__all__ = ["plan", "study"]
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TARGET [-- SCRIPT ARGS]", help="A script, a workload, a study.toml or a study folder."
+    ),
+]
+Module = Annotated[str | None, typer.Option("--module", "-m", metavar="MODULE", help="Study a module.")]
+Workers = Annotated[str | None, typer.Option(help="Worker counts: 1,2,4 or 1..8.  [default: 1,2]")]
+Batch = Annotated[str | None, typer.Option(help="Per-worker batches, fixed over counts (weak scaling).")]
+Whole = Annotated[str | None, typer.Option(help="Global batches, divided among workers (strong scaling).")]
+ScalingText = Annotated[str | None, typer.Option(help="weak, strong or both.")]
+Backend = Annotated[str | None, typer.Option(help="Backends, e.g. gloo,nccl.  [default: the script's own]")]
+Vary = Annotated[list[str] | None, typer.Option(metavar="KEY=V1,V2", help="Vary a flag of the script.")]
+BatchFlag = Annotated[str | None, typer.Option(help="The script's flag for the per-worker batch.")]
+LrFlag = Annotated[str | None, typer.Option(help="The script's flag for the learning rate.")]
+Lr = Annotated[float | None, typer.Option(help="Learning rate, for {lr} or --lr-flag.")]
+Steps = Annotated[int | None, typer.Option(help="Measured steps of a trial.  [default: 30]")]
+Warmup = Annotated[int | None, typer.Option(help="Steps before measuring.  [default: 10]")]
+Repeats = Annotated[int | None, typer.Option(help="Most launches of every point.  [default: 5]")]
+Tight = Annotated[
+    float | None, typer.Option(help="A point is finished below this half-interval.  [default: 0.03]")
+]
+Timeout = Annotated[str | None, typer.Option(help="Longest trial: 90s, 15min.  [default: 10min]")]
+Hang = Annotated[str | None, typer.Option(help="Longest time without a step.  [default: 60s]")]
+Budget = Annotated[str | None, typer.Option(help="Most device seconds for the whole study: 3600, 2h.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads per worker.  [default: cores / most workers]")]
+Python = Annotated[str | None, typer.Option(help="The Python that has the script's torch.")]
+StartText = Annotated[str | None, typer.Option("--start", help="Who starts workers: torchrun or script.")]
+Out = Annotated[Path | None, typer.Option(help="The study folder.  [default: ./paceline-NAME]")]
+Json = Annotated[bool, typer.Option("--json", help="Print the analysis as JSON, and nothing else.")]
+
+
+def study(
+    words: Words = None,
+    module: Module = None,
+    workers: Workers = None,
+    per_worker_batch: Batch = None,
+    global_batch: Whole = None,
+    scaling: ScalingText = None,
+    backend: Backend = None,
+    vary: Vary = None,
+    batch_flag: BatchFlag = None,
+    lr_flag: LrFlag = None,
+    lr: Lr = None,
+    steps: Steps = None,
+    warmup: Warmup = None,
+    repeats: Repeats = None,
+    tight: Tight = None,
+    timeout: Timeout = None,
+    hang: Hang = None,
+    budget: Budget = None,
+    threads: Threads = None,
+    python: Python = None,
+    start: StartText = None,
+    out: Out = None,
+    retry_failed: Annotated[bool, typer.Option(help="Repeat trials that failed.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Show what would run and cost, and stop.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure a training script at several worker counts. The script is not changed.
+
+    paceline study --workers 1,2,4 train.py -- --batch-size 32
+
+    Runs what is missing; run it again after an interruption, or with more workers or repeats.
+    """
+    asked: dict[str, object] = {
+        "workers": units.count_range(workers) if workers else None,
+        "per_worker_batch": config.numbers(per_worker_batch, flag="--per-worker-batch")
+        if per_worker_batch
+        else None,
+        "global_batch": config.numbers(global_batch, flag="--global-batch") if global_batch else None,
+        "scaling": config.scalings(scaling) if scaling else None,
+        "backends": config.backends(backend) if backend else None,
+        "vary": tuple(config.vary(text) for text in vary) if vary else None,
+        "lr": lr,
+        "steps": steps,
+        "warmup": warmup,
+        "repeats": repeats,
+        "tight_ratio": tight,
+        "timeout_s": units.duration(timeout) if timeout else None,
+        "hang_s": units.duration(hang) if hang else None,
+        "budget_device_s": units.duration(budget) if budget else None,
+        "threads": threads,
+        "python": None if python is None else interpreter(python),
+    }
+    flags = {"batch_flag": batch_flag, "lr_flag": lr_flag}
+    folder, wanted = request(
+        target_of(words or [], module=module, start=start),
+        {name: value for name, value in asked.items() if value is not None},
+        out=out,
+        flags={name: value for name, value in flags.items() if value is not None},
+    )
+    wanted = config.with_args_batch(wanted)
+    if os.pathsep in str(folder.root.absolute()):
+        raise UsageError(f"the folder {folder.root} has a {os.pathsep!r} in its name", hint="choose --out")
+    count = threads_per_worker(wanted, environment=os.environ, cores=cores())
+    wanted = replace(wanted, threads=count)
+    bench = _bench(wanted, threads=count)
+    if dry_run:
+        if json:
+            print_json(asdict(plan_study(wanted)))
+        else:
+            print_plan(folder, wanted, bench=bench, file=sys.stdout)
+        return
+    _measure(folder, wanted, bench=bench, retry_failed=retry_failed, json=json)
+
+
+def plan(
+    words: Words = None,
+    module: Module = None,
+    workers: Workers = None,
+    per_worker_batch: Batch = None,
+    global_batch: Whole = None,
+    scaling: ScalingText = None,
+    backend: Backend = None,
+    vary: Vary = None,
+    batch_flag: BatchFlag = None,
+    lr_flag: LrFlag = None,
+    lr: Lr = None,
+    steps: Steps = None,
+    warmup: Warmup = None,
+    repeats: Repeats = None,
+    threads: Threads = None,
+    python: Python = None,
+    start: StartText = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Show what a study would run and what it would cost, and run nothing. Takes the options of `study`."""
+    study(
+        **{name: value for name, value in locals().items() if value is not None},
+        dry_run=True,
+    )
+
+
+def finish(folder: StudyFolder, study: Study, *, json: bool) -> Analysis:
+    """Analyse what is there, write what is derived from it, and print it. The one place where a study ends."""
+    analysis = analysis_of_folder(folder, study)
+    print_analysis(analysis, folder=folder, json=json)
+    return analysis
+
+
+def _measure(folder: StudyFolder, study: Study, *, bench: Bench, retry_failed: bool, json: bool) -> None:
+    if not folder.study_toml.exists():
+        print_plan(folder, study, bench=bench, file=sys.stderr)
+    stopped: str | None = None
+    interrupted = False
+    with _terminated_like_interrupted(), progress_listener(study) as listener:
+        try:
+            stopped = run_study(folder, study, bench=bench, listener=listener, retry_failed=retry_failed)
+        except KeyboardInterrupt:
+            interrupted = True
+    analysis = finish(folder, study, json=json)
+    again = f"paceline study {shlex.quote(str(folder.root))}"
+    if interrupted:
+        raise Interrupted("stopped; every complete trial is kept", hint=f"{again} goes on")
+    if stopped is not None:
+        print(f"stopped by the budget: {stopped}", file=sys.stderr)
+    if not any(point.step_s for point in analysis.points):
+        raise NothingMeasured(analysis.verdict, hint=f"correct the script, then {again} --retry-failed")
+
+
+def _bench(study: Study, *, threads: int) -> Bench:
+    python = interpreter(study.python)
+    own = study.workload.kind == "workload"
+    return Bench(
+        launcher=LocalLauncher(),
+        python=python,
+        threads=threads,
+        agent=package_folder("paceline_agent"),
+        workloads=workloads_path() if own else None,
+        clock=SystemClock(),
+    )
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a study in the same order as Ctrl-C."""
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

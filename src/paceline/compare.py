@@ -1,0 +1,160 @@
+"""Two Analyses, point by point: is there a difference, or is none shown?
+
+ratio      b / a, from the launches of both: ln b - ln a, standard errors from the 90 % intervals,
+           Welch's degrees of freedom
+shown      the 90 % interval of the ratio leaves out 1
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from paceline.errors import NothingMeasured, UsageError
+from paceline.records import Analysis, Estimate, Profile
+from paceline.stats import t_quantile
+from paceline.units import duration
+
+__all__ = [
+    "QUANTITIES",
+    "Difference",
+    "Threshold",
+    "differences",
+    "holds",
+    "profile_at",
+    "ratio_of",
+    "threshold",
+]
+
+QUANTITIES = {
+    "efficiency": "efficiency_ratio",
+    "speedup": "speedup",
+    "throughput": "throughput_per_s",
+    "step": "step_s",
+    "exposed": "exposed_s",
+    "wire": "wire_s",
+    "straggle": "straggle_s",
+    "input": "input_s",
+    "memory": "peak_memory_bytes",
+}
+_THRESHOLD = re.compile(r"\s*([a-z_]+)\s*@\s*(\d+)\s*(<=|>=|<|>)\s*(\S.*?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One quantity at one point of two studies. `ratio` is b / a; None where it cannot be given."""
+
+    point: str
+    quantity: str
+    a: Estimate | None
+    b: Estimate | None
+    ratio: Estimate | None
+
+    @property
+    def shown(self) -> bool | None:
+        """Whether the launches show a difference; None when there are too few to say."""
+        if self.ratio is None or self.ratio.low is None or self.ratio.high is None:
+            return None
+        return not self.ratio.low <= 1.0 <= self.ratio.high
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A condition that must not hold: quantity at a worker count, less or more than a limit."""
+
+    text: str
+    field: str
+    workers: int
+    sign: str
+    limit: float
+
+
+def differences(a: Analysis, b: Analysis) -> tuple[Difference, ...]:
+    """Step time and throughput of every point that both studies have, and efficiency where both have it."""
+    others = {_setting(profile): profile for profile in b.points}
+    found = []
+    for before in a.points:
+        after = others.get(_setting(before))
+        if after is None:
+            continue
+        for field in ("step_s", "throughput_per_s", "efficiency_ratio", "exposed_s"):
+            left, right = getattr(before, field), getattr(after, field)
+            if left is not None and right is not None:
+                found.append(Difference(before.point.id, field, left, right, ratio_of(right, left)))
+    return tuple(found)
+
+
+def ratio_of(top: Estimate, bottom: Estimate) -> Estimate | None:
+    """top / bottom with a 90 % interval from both estimates' own; without one where either has one launch."""
+    if top.value <= 0 or bottom.value <= 0:
+        return None
+    value, n = top.value / bottom.value, min(top.n, bottom.n)
+    left, right = _log_error(top), _log_error(bottom)
+    if left is None or right is None:
+        return Estimate(value, None, None, n)
+    variance = left**2 + right**2
+    if variance == 0.0:
+        return Estimate(value, value, value, n)
+    degrees = variance**2 / (left**4 / (top.n - 1) + right**4 / (bottom.n - 1))
+    reach = math.exp(t_quantile(max(1.0, degrees)) * math.sqrt(variance))
+    return Estimate(value, value / reach, value * reach, n)
+
+
+def threshold(text: str) -> Threshold:
+    """`efficiency@4<0.7`, `step@2>80ms`, `efficiency@8 < 70%`."""
+    match = _THRESHOLD.fullmatch(text.lower())
+    known = {**QUANTITIES, **{field.name: field.name for field in fields(Profile)}}
+    if match is None or match[1] not in known:
+        raise UsageError(
+            f"--fail-if {text!r} is not QUANTITY@WORKERS<LIMIT; quantities: {', '.join(QUANTITIES)}",
+            hint="--fail-if 'efficiency@4<0.7'",
+        )
+    return Threshold(text.strip(), known[match[1]], int(match[2]), match[3], _limit(match[4]))
+
+
+def holds(condition: Threshold, analysis: Analysis) -> bool:
+    """Whether the condition holds for the measured value at that count."""
+    value = profile_at(condition, analysis).value
+    match condition.sign:
+        case "<":
+            return value < condition.limit
+        case "<=":
+            return value <= condition.limit
+        case ">":
+            return value > condition.limit
+    return value >= condition.limit
+
+
+def profile_at(condition: Threshold, analysis: Analysis) -> Estimate:
+    """The estimate that a condition speaks of; of several points with as many workers, the first measured."""
+    at = [profile for profile in analysis.points if profile.point.workers == condition.workers]
+    values: Sequence[object] = [getattr(profile, condition.field) for profile in at]
+    found = next((value for value in values if isinstance(value, Estimate)), None)
+    if found is None:
+        counts = sorted({profile.point.workers for profile in analysis.points if profile.step_s is not None})
+        raise NothingMeasured(
+            f"--fail-if {condition.text!r}: nothing was measured there; measured worker counts: {counts}",
+            hint=f"paceline study … --workers {condition.workers}",
+        )
+    return found
+
+
+def _setting(profile: Profile) -> tuple[object, ...]:
+    point = profile.point
+    return point.workers, point.nodes, point.per_worker_batch, point.scaling, point.backend, point.varied
+
+
+def _log_error(quantity: Estimate) -> float | None:
+    """The standard error of the log, back from the interval."""
+    if quantity.n < 2 or quantity.low is None or quantity.high is None or quantity.low <= 0:
+        return None
+    return math.log(quantity.high / quantity.low) / 2 / t_quantile(quantity.n - 1)
+
+
+def _limit(text: str) -> float:
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        return duration(text)

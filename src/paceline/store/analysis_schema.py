@@ -1,0 +1,90 @@
+"""analysis.json as a schema, for those who read it with other tools. Built from the records, so that it follows them.
+
+History of the format: 1 first format.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from paceline.records import (
+    Convergence,
+    Estimate,
+    Finding,
+    Point,
+    Profile,
+    Projection,
+    Recommendation,
+    Refusal,
+)
+
+__all__ = ["AnalysisFile"]
+
+_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class EstimateTable(BaseModel):
+    """A number, its 90 % interval (null where one observation cannot give one), and how many stand behind it."""
+
+    model_config = _STRICT
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+class FitTable(BaseModel):
+    """A cost model fitted to the points, and what the data cannot identify."""
+
+    model_config = _STRICT
+
+    parameters: dict[str, EstimateTable | None]
+    unidentified: list[str]
+    held_out_error: dict[str, float | None]
+    explanation: str
+
+
+def _table(record: type, *, without: tuple[str, ...] = (), **extra: Any) -> type[BaseModel]:
+    """The schema of a flat record: its fields, an Estimate as {value, low, high, n}, each always present."""
+    hints = get_type_hints(record)
+    columns: dict[str, Any] = {}
+    for field in fields(record):
+        if field.name not in without:
+            hint = hints[field.name]
+            if hint == Estimate | None:
+                hint = EstimateTable | None
+            columns[field.name] = (EstimateTable if hint is Estimate else hint, ...)
+    columns |= {name: (hint, ...) for name, hint in extra.items()}
+    return create_model(record.__name__, __config__=_STRICT, __doc__=record.__doc__, **columns)
+
+
+_POINT = {name: hint for name, hint in get_type_hints(Point).items() if name != "varied"}
+PointTable = _table(
+    Profile, without=("point", "buckets"), **_POINT, varied=dict[str, str], buckets=list[tuple[int, float]]
+)
+FindingTable = _table(Finding)
+ProjectionTable = _table(Projection)
+RefusalTable = _table(Refusal)
+RecommendationTable = _table(Recommendation)
+ConvergenceTable = _table(Convergence)
+
+AnalysisFile = create_model(
+    "Analysis",
+    __config__=_STRICT,
+    __doc__="Everything derived from a study or a table. Unknown is null.",
+    format=(int, ...),
+    verdict=(str, ...),
+    baseline=(str | None, ...),
+    points=(list[PointTable], ...),  # type: ignore[valid-type]
+    findings=(list[FindingTable], ...),  # type: ignore[valid-type]
+    fit=(FitTable | None, ...),
+    projections=(list[ProjectionTable], ...),  # type: ignore[valid-type]
+    refusals=(list[RefusalTable], ...),  # type: ignore[valid-type]
+    recommendations=(list[RecommendationTable], ...),  # type: ignore[valid-type]
+    convergence=(ConvergenceTable | None, ...),  # type: ignore[arg-type]
+    source=(dict[str, object], ...),
+)
