@@ -117,7 +117,7 @@ def checked(study: Study) -> Study:
     workload = study.workload
     if not study.workers or min(study.workers) < 1:
         raise UsageError(f"workers {study.workers} is not a list of positive counts", hint="--workers 1,2,4")
-    for name, least in (("steps", 3), ("warmup", 0), ("repeats", 1)):
+    for name, least in (("steps", 10), ("warmup", 0), ("repeats", 1)):
         if getattr(study, name) < least:
             raise UsageError(
                 f"--{name} {getattr(study, name)} is below {least}", hint=f"--{name} {max(least, 5)}"

@@ -58,9 +58,6 @@ def print_analysis(analysis: Analysis, *, folder: StudyFolder, json: bool) -> No
 def analysis_text(analysis: Analysis, *, folder: Path) -> str:
     """The whole answer as text."""
     parts = [analysis.verdict, "", _table(analysis.points)]
-    failed = [p for p in analysis.points if p.state != "ok" and p.reason]
-    if failed:
-        parts += ["", *(f"{p.point.id}: {p.state}: {p.reason}" for p in failed)]
     if analysis.findings:
         parts.append("")
     for finding in analysis.findings:

@@ -193,7 +193,10 @@ def _measure(folder: StudyFolder, study: Study, *, bench: Bench, retry_failed: b
     if stopped is not None:
         print(f"stopped by the budget: {stopped}", file=sys.stderr)
     if not any(point.step_s for point in analysis.points):
-        raise NothingMeasured(analysis.verdict, hint=f"correct the script, then {again} --retry-failed")
+        raise NothingMeasured(
+            f"no trial in {folder.root} gave a usable measurement",
+            hint=f"correct the script, then {again} --retry-failed",
+        )
 
 
 def _bench(study: Study, *, threads: int) -> Bench:

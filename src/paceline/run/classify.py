@@ -31,6 +31,7 @@ _PORT = re.compile(r"(?i)EADDRINUSE|address already in use")
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
 _SPAWN_DEATH = re.compile(r"process (\d+) terminated with (?:signal (SIG\w+)|exit code (\d+))")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_LONGEST_TEXT = 200
 _NOT_THE_USERS = re.compile(r"site-packages|/lib/python3|paceline_agent|<frozen|<string>|torch/")
 
 
@@ -61,8 +62,8 @@ def classify(evidence: Evidence) -> tuple[State, str | None]:
     ]
     if len(good) >= evidence.workers:
         return "ok", None
-    if evidence.failures:
-        failure = _first_cause(evidence.failures)
+    failure = _first_cause(evidence.failures)
+    if failure is not None and (not _echo(failure) or _died(evidence.log) is None):
         return "oom" if failure.oom else "crashed", _failure_text(failure, evidence)
     if evidence.watched.how == "hung":
         return "hung", _hang_text(evidence)
@@ -83,16 +84,21 @@ def _lost_loss(evidence: Evidence) -> str | None:
     return None
 
 
-def _first_cause(failures: tuple[Failure, ...]) -> Failure:
+def _first_cause(failures: tuple[Failure, ...]) -> Failure | None:
     """The failure that began it: memory first, then whatever is not the echo of another worker's end."""
-    own = [failure for failure in failures if not _SECONDARY.search(f"{failure.type} {failure.message}")]
-    return next((f for f in failures if f.oom), None) or (own or list(failures))[0]
+    return min(failures, key=lambda failure: (not failure.oom, _echo(failure), failure.rank), default=None)
+
+
+def _echo(failure: Failure) -> bool:
+    """Whether this only says that another worker has gone."""
+    text = f"{failure.type} {failure.message}"
+    return _SECONDARY.search(text) is not None and _PORT.search(text) is None
 
 
 def _failure_text(failure: Failure, evidence: Evidence) -> str:
     where = _innermost(failure.traceback, latest_last=True)
     steps = f" after {failure.step} steps" if failure.step else " before the first step"
-    message = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
+    message = _shortened(failure.message.strip().splitlines()[0]) if failure.message.strip() else ""
     if _PORT.search(failure.message):
         port = re.search(r"port: (\d+)", failure.message)
         message = f"the port {port[1]} is in use" if port else "its port is in use"
@@ -146,8 +152,7 @@ def _death(evidence: Evidence) -> tuple[State, str | None]:
         text = f"{_worker(rank, evidence)} {cause} after {steps} steps"
         if code == -signal.SIGKILL and evidence.memory_kills:
             return "oom", f"{text}: the kernel ended it for want of memory"
-        if code < 0 or code > 1:
-            return "crashed", text
+        return "crashed", text
     if _PORT.search(evidence.log):
         return "crashed", f"a port is in use: {_last_line(evidence.log, _PORT)}"
     came, code_text = len(evidence.endings), f"exit code {evidence.watched.exit_code}"
@@ -158,6 +163,8 @@ def _death(evidence: Evidence) -> tuple[State, str | None]:
         )
     if came:
         return "crashed", f"{came} of {evidence.workers} workers took part and ended ({code_text})"
+    if evidence.watched.exit_code == 0:
+        return "crashed", f"the script ended without one optimizer step on any of {evidence.workers} workers"
     last = _last_line(evidence.log, re.compile(r"\S"))
     return "crashed", f"no worker came to its end ({code_text}){': ' + last if last else ''}"
 
@@ -185,7 +192,11 @@ def _innermost(text: str, *, latest_last: bool) -> str | None:
 
 def _last_line(text: str, pattern: re.Pattern[str]) -> str:
     lines = [line.strip() for line in text.splitlines() if pattern.search(line)]
-    return lines[-1][:300] if lines else ""
+    return _shortened(lines[-1]) if lines else ""
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
 
 
 def _worker(rank: int, evidence: Evidence) -> str:

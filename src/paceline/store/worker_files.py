@@ -162,26 +162,34 @@ def _sample(line: Mapping[str, object]) -> Sample | None:
     if k is None or end_s is None or step_s is None:
         return None
     pairs = line.get("exchanges")
-    exchanges = [
-        Exchange(_number(pair[0]) or 0.0, _number(pair[1]) or 0.0)
-        for pair in (pairs if isinstance(pairs, list) else [])
-        if isinstance(pair, list) and len(pair) == 2
-    ]
-    loss = line.get("loss")
+    exchanges = None
+    if isinstance(pairs, list):
+        exchanges = tuple(
+            Exchange(_number(pair[0]) or 0.0, _number(pair[1]) or 0.0)
+            for pair in pairs
+            if isinstance(pair, list) and len(pair) == 2
+        )
     return Sample(
         k=k,
         end_s=end_s,
         step_s=step_s,
         input_s=_number(line.get("input_s")),
         optimizer_s=_number(line.get("optimizer_s")) or 0.0,
-        exchanges=tuple(exchanges),
+        exchanges=exchanges,
         samples=_whole(line.get("samples")),
         exchanged_bytes=_whole(line.get("bytes")),
         backwards=_whole(line.get("backwards")) or 0,
         boundary=line.get("boundary") is True,
         own_s=_number(line.get("own_s")) or 0.0,
-        loss=float(loss) if isinstance(loss, int | float) else None,
+        loss=_loss(line.get("loss")),
     )
+
+
+def _loss(value: object) -> float | None:
+    """A loss may be lost: JSON has no word for that, so the agent writes "nan", "inf" or "-inf"."""
+    if isinstance(value, int | float) or value in ("nan", "inf", "-inf"):
+        return float(value)
+    return None
 
 
 def _number(value: object) -> float | None:
