@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from paceline.check import study_findings
 from paceline.curve import curve, launches
-from paceline.records import Analysis, Point, Profile, Study, TrialResult
+from paceline.plan import plan_study
+from paceline.records import Analysis, Profile, Study, TrialResult
 from paceline.verdict import verdict
 
 __all__ = ["study_analysis"]
 
 
-def study_analysis(
-    study: Study, points: Sequence[Point], results: Sequence[TrialResult], source: Mapping[str, object]
-) -> Analysis:
-    """Everything that the Trials of a Study say. `points`: those of its plan, in order."""
-    groups = launches(points, results, warmup=study.warmup, steps=study.steps)
+def study_analysis(study: Study, results: Sequence[TrialResult], source: Mapping[str, object]) -> Analysis:
+    """Everything that the Trials of a Study say. `source`: where they come from, for the report's provenance."""
+    groups = launches(plan_study(study).points, results, warmup=study.warmup, steps=study.steps)
     profiles = curve(groups)
     findings = study_findings(groups, profiles)
     return Analysis(

@@ -84,11 +84,10 @@ def _exchange(group: Launches) -> Iterator[Finding]:
             threshold=DRIFT_RATIO,
             hint="call the DDP wrapper, not .module, and create it after loading weights",
         )
-    steps = [sample for r in group.results for w in r.workers for sample in w.samples[-3:]]
-    if any(len(sample.exchanges) >= sample.backwards > 1 for sample in steps) and not any(
-        sample.backwards > len(sample.exchanges) for sample in steps
-    ):
-        most = max(sample.backwards for sample in steps)
+    tails = [sample for r in group.results for w in r.workers for sample in w.samples[-4:]]
+    counts = [(s.backwards, len(s.exchanges)) for s in tails if s.exchanges is not None]
+    if counts and all(exchanges >= backwards > 1 for backwards, exchanges in counts):
+        most = max(backwards for backwards, _ in counts)
         yield Finding(
             "exchange-every-micro-step",
             "doubt",

@@ -14,7 +14,7 @@ Scaling = Literal["weak", "strong"]
 Level = Literal["note", "doubt", "void"]
 Start = Literal["torchrun", "script"]
 TargetKind = Literal["script", "module", "workload"]
-TimeKind = Literal["step", "epoch", "job"]
+TimeKind = Literal["step", "epoch", "job", "sample"]  # sample: seconds per sample, where only a throughput is known
 
 STATES: tuple[State, ...] = ("ok", "oom", "crashed", "hung", "timeout", "diverged", "cancelled")
 
@@ -129,9 +129,9 @@ class Sample:
     step_s: float
     input_s: float | None  # None: no data loader was seen
     optimizer_s: float
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[Exchange, ...] | None  # None: not looked at in this step
     samples: int | None  # consumed by this worker in this step, as the data loader delivered them
-    exchanged_bytes: int | None  # handed to collectives in this step; None: unknown
+    exchanged_bytes: int | None  # handed to collectives in this step; None: not looked at
     backwards: int
     boundary: bool  # a data loader was (re)started inside this step: not a steady step
     own_s: float  # what the agent itself cost in this step

@@ -62,7 +62,7 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
     typical = owns.index(lower_median(owns))
     step_s = fmean(step.step_s for step in kept)
     bytes_per_step = _bytes_per_step(kept)
-    seen = world == 1 or bool(sum(len(sample.exchanges) for sample in kept[0].samples)) or not bytes_per_step
+    seen = all(worker.manifest.get("waits_seen", True) for worker in workers)
     copy_back_s = _copy_back_s(workers) if world > 1 else 0.0
     wire_s = max(0.0, fmean(step.wire_s for step in kept) - copy_back_s) if world > 1 else 0.0
     compute_s = min(step_s - wire_s, fmean(step.owns_s[typical] for step in kept) + min(copy_back_s, step_s))
@@ -100,11 +100,13 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
 
 
 def _aligned(workers: Sequence[WorkerRecord], *, first: int, last: int) -> list[_Step]:
-    """Steps that every worker recorded, inside the measured range; steps in which a loader was restarted are left out
-    as long as enough others remain."""
+    """Steps that every worker recorded and looked at, inside the measured range; steps in which a loader was restarted
+    are left out as long as enough others remain."""
     by_worker = [{s.k: s for s in worker.samples if s.step_s > 0} for worker in workers]
     common = sorted(set.intersection(*(set(samples) for samples in by_worker)))
     chosen = [k for k in common if first <= k <= last] or [k for k in common if k >= 2]
+    if len(workers) > 1:
+        chosen = [k for k in chosen if all(samples[k].exchanges is not None for samples in by_worker)]
     steady = [k for k in chosen if not any(samples[k].boundary for samples in by_worker)]
     if len(steady) < _FEWEST_STEPS:
         steady = chosen
@@ -112,19 +114,16 @@ def _aligned(workers: Sequence[WorkerRecord], *, first: int, last: int) -> list[
 
 
 def _joined(samples: tuple[Sample, ...]) -> _Step:
-    counts = {len(sample.exchanges) for sample in samples}
-    waits = tuple(sum(e.wait_s for e in sample.exchanges) for sample in samples)
     if len(samples) == 1:
         return _Step(samples[0].step_s, 0.0, (0.0,), (samples[0].step_s,), 0.0, samples)
-    if (
-        len(counts) == 1
-    ):  # the same collectives on every worker: the last to arrive may differ from one to the next
-        wire_s = sum(min(s.exchanges[e].wait_s for s in samples) for e in range(len(samples[0].exchanges)))
+    exchanges = [sample.exchanges or () for sample in samples]
+    waits = tuple(sum(e.wait_s for e in own) for own in exchanges)
+    if len({len(own) for own in exchanges}) == 1:  # the same collectives: the last to arrive may differ from one to the next
+        wire_s = sum(min(e.wait_s for e in together) for together in zip(*exchanges, strict=True))
     else:
         wire_s = min(waits)
-    last = waits.index(min(waits))
     owns = tuple(sample.step_s - wait for sample, wait in zip(samples, waits, strict=True))
-    hidden_s = sum(e.overlap_s for e in samples[last].exchanges)
+    hidden_s = sum(e.overlap_s for e in exchanges[waits.index(min(waits))])
     return _Step(max(s.step_s for s in samples), wire_s, waits, owns, hidden_s, samples)
 
 

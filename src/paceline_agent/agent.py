@@ -51,6 +51,8 @@ class Agent:
         self._heartbeat: Optional[files.Heartbeat] = None
         self._written = False
         self._stacks: Any = None
+        self._turns = (settings.warmup, settings.warmup + settings.steps)
+        self._to_monotonic = monotonic() - perf_counter()
 
     # ------------------------------------------------------------ entering
 
@@ -69,15 +71,17 @@ class Agent:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
 
-    def begin(self) -> None:
+    def begin(self) -> files.Heartbeat:
         """The first optimizer step: this process is a worker. Its number is asked for now, while the group lives."""
         self.rank, self.world = _rank_and_world()
         host.die_with_parent()
-        self._heartbeat = files.Heartbeat(self.settings.folder, self.rank)
+        heartbeat = files.Heartbeat(self.settings.folder, self.rank)
+        heartbeat.phase(0, files.STEPPING)
         self._stacks = open(  # noqa: SIM115 - faulthandler keeps it open for the life of the process
             os.path.join(self.settings.folder, f"stacks-{self.rank}.txt"), "w", encoding="utf-8"
         )
         faulthandler.register(signal.SIGRTMIN + STACKS_SIGNAL, file=self._stacks, all_threads=True)
+        return heartbeat
 
     # ------------------------------------------------------------ stepping
 
@@ -88,30 +92,31 @@ class Agent:
 
     def after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         now = perf_counter()
-        if self.rank is None:
-            self.begin()
         recorder = self.recorder
         # A closure (Lightning) runs forward and backward inside optimizer.step: that is not the optimizer's time.
-        self.optimizer_s += now - max(self.optimizer_begun, recorder.backward_end or 0.0)
+        self.optimizer_s += now - max(self.optimizer_begun, recorder.backward_end)
         if not recorder.ends_step(optimizer):
             return
+        if self._heartbeat is None:
+            self._heartbeat = self.begin()
         self.optimizer = optimizer
-        marker = (
-            self.exchanges.device.close_step(self.optimizer_mark)
-            if self.exchanges.device is not None
-            else None
-        )
-        recorder.loss = self.exchanges.loss()
-        recorder.close_step(now=now, optimizer_s=self.optimizer_s, marker=marker)
+        device = self.exchanges.device
+        marker = None if device is None else device.close_step(self.optimizer_mark)
+        if recorder.looking:
+            recorder.loss = self.exchanges.loss()
+        looked = recorder.looking
+        recorder.close_step(now, self.optimizer_s, marker)
+        if recorder.looking is not looked:
+            self.exchanges.look(recorder.looking)
         self.optimizer_s = 0.0
-        assert self._heartbeat is not None
-        self._heartbeat.beat(recorder.k, files.STEPPING)
-        self._turn(recorder.k, now)
+        self._heartbeat.step(recorder.k, now + self._to_monotonic)
+        if recorder.k in self._turns or recorder.k > self.settings.warmup + self.settings.steps:
+            self._turn(recorder.k, now)
 
     def _turn(self, k: int, now: float) -> None:
         """What is due after step k: windows open and close here, between steps."""
         plan = self.settings
-        if k in (plan.warmup, plan.warmup + plan.steps):
+        if k in self._turns:
             self.window.append((now, k, host.cpu_seconds()))
         if k == plan.warmup + plan.steps and plan.profile and self.exchanges.ddps:
             self.timeline.open(self.exchanges.largest_ddp(), on_device=self.exchanges.device is not None)
@@ -125,8 +130,11 @@ class Agent:
     def after_backward(self, tensors: Any) -> None:
         self.recorder.backward_end = perf_counter()
         self.recorder.backwards += 1
-        self.exchanges.after_backward(tensors)
-        self.timeline.after_backward(self.exchanges.last_backward)
+        if self.recorder.looking or self.timeline.is_open:
+            self.exchanges.after_backward(tensors)
+            self.timeline.after_backward(self.exchanges.last_backward)
+        elif self.exchanges.device is not None:
+            self.exchanges.device.after_backward()
 
     # ------------------------------------------------------------ ending
 
@@ -160,8 +168,11 @@ class Agent:
         recorder, folder = self.recorder, self.settings.folder
         recorder.active = False
         self._written = True
+        steps = recorder.records()
         if self.exchanges.device is not None:
-            self.exchanges.device.resolve(recorder.steps)
+            self.exchanges.device.resolve(steps)
+        for step in steps:
+            del step["marker"]
         header = {
             "record": "header",
             "format": FORMAT,
@@ -170,14 +181,10 @@ class Agent:
             "pid": os.getpid(),
         }
         ending = {"record": "end", "reason": reason, "steps": recorder.k}
-        for sample in recorder.steps:
-            sample.pop("marker", None)
         files.write_json(folder, f"manifest-{self.rank}.json", manifest(self))
-        files.write_lines(
-            folder, f"worker-{self.rank}.jsonl", [header, *recorder.steps, *recorder.marks, ending]
-        )
+        files.write_lines(folder, f"worker-{self.rank}.jsonl", [header, *steps, *recorder.marks, ending])
         if self._heartbeat is not None:
-            self._heartbeat.beat(recorder.k, files.FINISHED)
+            self._heartbeat.phase(recorder.k, files.FINISHED)
 
     def _wait_for_peers(self) -> None:
         """Until every worker of this host has written its file. No collective: the trial's folder is enough."""
@@ -199,7 +206,7 @@ class Agent:
         self._written = True
         with contextlib.suppress(Exception):
             if self._heartbeat is not None:
-                self._heartbeat.beat(self.recorder.k, files.FAILED)
+                self._heartbeat.phase(self.recorder.k, files.FAILED)
             problems = {"rank": self.rank, "world": self.world, "problems": self.recorder.problems}
             files.write_json(
                 self.settings.folder, f"manifest-{self.rank}.json", {"format": FORMAT, **problems}

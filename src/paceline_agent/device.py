@@ -101,7 +101,7 @@ class Device:
 
         torch.cuda.synchronize()
         for step in steps:
-            marker = step.pop("marker", None)
+            marker = step["marker"]
             if step["loss"] is not None:
                 step["loss"] = float(step["loss"])
             if marker is None:
@@ -111,7 +111,7 @@ class Device:
                 step["step_s"] = begin.elapsed_time(end) * 1e-3
             if optimizer is not None and end is not None:
                 step["optimizer_s"] = optimizer.elapsed_time(end) * 1e-3
-            for first, last in marker["exchanges"]:
+            for first, last in marker["exchanges"] if step["exchanges"] is not None else ():
                 if last[1] is not None:
                     wait_s = max(0.0, last[0].elapsed_time(last[1]) * 1e-3)
                     overlap_s = max(0.0, first[0].elapsed_time(last[0]) * 1e-3)

@@ -18,12 +18,14 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import Any, Callable, Optional
 
 from paceline_agent.device import Device
 from paceline_agent.guard import guarded
 from paceline_agent.recorder import Recorder
+
+_NEVER = 1 << 30
 
 
 class Exchanges:
@@ -35,12 +37,14 @@ class Exchanges:
         self.ddps: weakref.WeakSet[Any] = weakref.WeakSet()
         self.device: Optional[Device] = None
         self.user_hook: Optional[str] = None
+        self.unseen = False  # collectives whose waits nobody times: asynchronous ones outside DDP
         self.last_backward: Optional[tuple[float, float]] = (
             None  # compute_start, compute_end stamps in seconds
         )
         self._ended_at: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._loss: Any = None
         self._compression = 1.0
+        self._hook_s = 0.0
         self._register_hook: Callable[..., None] = lambda *_: None
 
     # ------------------------------------------------------------ entering
@@ -73,9 +77,8 @@ class Exchanges:
         @functools.wraps(original_hook)
         def register_comm_hook(ddp: Any, state: Any, hook: Callable[..., Any]) -> None:
             self.user_hook = getattr(hook, "__name__", type(hook).__name__)
-            if self.device is not None:
-                hook = self.device.timed_hook(hook)
-            original_hook(ddp, state, hook)
+            timed = self.device.timed_hook(hook) if self.device is not None else self._timed_hook(hook)
+            original_hook(ddp, state, timed)
 
         ddp_class.__init__ = init
         ddp_class.register_comm_hook = register_comm_hook
@@ -100,29 +103,51 @@ class Exchanges:
                 synced(ddp, perf_counter() - begun)
 
             ddp_class._sync_buffers = sync_buffers
-        original_forward = getattr(ddp_class, "_pre_forward", None)
-        if original_forward is not None:
-            ready = guarded(self.recorder, self._before_forward)
-
-            @functools.wraps(original_forward)
-            def pre_forward(ddp: Any, *args: Any, **kwargs: Any) -> Any:
-                ready(ddp)
-                return original_forward(ddp, *args, **kwargs)
-
-            ddp_class._pre_forward = pre_forward
 
     def _wrapped(self, ddp: Any) -> None:
         self.ddps.add(ddp)
         parameter = next((p for p in ddp.module.parameters() if p.requires_grad), None)
-        if parameter is not None and parameter.device.type == "cuda":
-            self.device = self.device or Device(self.recorder)
-        else:
+        if parameter is None:
+            return
+        if parameter.device.type != "cuda":
             ddp._set_ddp_runtime_logging_sample_rate(1)
+        elif self.device is None:
+            self.device = Device(self.recorder)
+            self._hook_at_first_forward(type(ddp))
 
-    def _before_forward(self, ddp: Any) -> None:
+    def look(self, looking: bool) -> None:
+        """DDP takes stamps in the steps that will be looked at, and in no others: they cost it time too."""
+        for ddp in self.ddps:
+            ddp._set_ddp_runtime_logging_sample_rate(1 if looking else _NEVER)
+
+    def _hook_at_first_forward(self, ddp_class: Any) -> None:
         """On CUDA the timing hook is registered at the first forward, when the user has had the chance to set one."""
-        if self.device is not None and self.user_hook is None:
-            self.device.ensure_hook(ddp, self._register_hook)
+        original = ddp_class._pre_forward
+
+        def before(ddp: Any) -> None:
+            if self.device is not None and self.user_hook is None:
+                self.device.ensure_hook(ddp, self._register_hook)
+
+        ready = guarded(self.recorder, before)
+
+        @functools.wraps(original)
+        def pre_forward(ddp: Any, *args: Any, **kwargs: Any) -> Any:
+            ready(ddp)
+            return original(ddp, *args, **kwargs)
+
+        ddp_class._pre_forward = pre_forward
+
+    def _timed_hook(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """The same hook; what it does before it returns its future blocks backward, so it is exchange, not compute."""
+
+        @functools.wraps(hook)
+        def timed(state: Any, bucket: Any) -> Any:
+            begun = perf_counter()
+            future = hook(state, bucket)
+            self._hook_s += perf_counter() - begun
+            return future
+
+        return timed
 
     def _patch_collective(self, torch: Any, dist: Any, name: str, payload: Callable[..., Any]) -> None:
         original = getattr(dist, name)
@@ -162,11 +187,13 @@ class Exchanges:
     def _exchanged(self, payload: Any, args: Any, kwargs: Any, waited_s: float, *, blocking: bool) -> None:
         tensors = payload(*args, **kwargs)
         self.recorder.exchanged_bytes += sum(t.numel() * t.element_size() for t in tensors)
+        self.unseen = self.unseen or not (blocking or self.ddps)
         on_device = any(t.device.type == "cuda" for t in tensors)
         if blocking and not on_device and threading.current_thread() is threading.main_thread():
             self.recorder.exchanges.append([waited_s, 0.0])
 
     def after_backward(self, tensors: Any) -> None:
+        """Read what this backward left behind. Only in steps that are looked at, where the loss is noted too."""
         self._loss = _scalar(tensors)
         self.last_backward = None
         if self.device is not None:
@@ -182,18 +209,24 @@ class Exchanges:
         logger.set_runtime_stats_and_log()
         stamps = logger._get_ddp_logging_data().ints_map
         end = stamps.get("backward_comm_time_end", 0)
-        if end == self._ended_at.get(ddp, 0):
+        if end <= max(self._ended_at.get(ddp, 0), self._step_began_ns()):
             return  # no exchange in this backward: no_sync, or another network's
         self._ended_at[ddp] = end
         arrived = stamps["backward_compute_time_end"]
-        wait_s = max(0, end - arrived) * 1e-9
-        overlap_s = max(0, arrived - stamps["backward_comm_time_start"]) * 1e-9
+        hook_s, self._hook_s = self._hook_s, 0.0
+        wait_s = max(0, end - arrived) * 1e-9 + hook_s
+        overlap_s = max(0.0, (arrived - stamps["backward_comm_time_start"]) * 1e-9 - hook_s)
         self.last_backward = (stamps["backward_compute_time_start"] * 1e-9, arrived * 1e-9)
         self.recorder.exchanges.append([wait_s, overlap_s])
         if (
             self.user_hook is None or self._compression != 1.0
         ):  # else its collectives are counted where it calls them
             self.recorder.exchanged_bytes += int(stamps["total_parameter_size_bytes"] * self._compression)
+
+    def _step_began_ns(self) -> int:
+        """When the open step began, on the clock of the logger (wall clock)."""
+        closed_at = self.recorder.closed_at
+        return 0 if closed_at is None else time_ns() - int((perf_counter() - closed_at) * 1e9)
 
     def loss(self) -> Any:
         """The loss that the last backward began from: a number on CPU, a tensor to be read later on a device."""
@@ -220,8 +253,10 @@ _PAYLOADS: dict[str, Callable[..., Any]] = {
     "reduce": lambda tensor, *a, **k: (tensor,),
     "all_gather": lambda tensor_list, tensor=None, *a, **k: tuple(tensor_list),
     "all_gather_into_tensor": lambda output_tensor, input_tensor=None, *a, **k: (output_tensor,),
+    "all_gather_single": lambda output_tensor, input_tensor=None, *a, **k: (output_tensor,),
     "reduce_scatter": lambda output, input_list=(), *a, **k: tuple(input_list),
     "reduce_scatter_tensor": lambda output, input=None, *a, **k: (input,),  # noqa: A006 - torch's own name
+    "reduce_scatter_single": lambda output, input=None, *a, **k: (input,),  # noqa: A006 - torch's own name
     "all_to_all_single": lambda output, input=None, *a, **k: (input,),  # noqa: A006
     "barrier": lambda *a, **k: (),
 }

@@ -43,6 +43,7 @@ def manifest(agent: Agent) -> dict[str, Any]:
         "ddp": ddp is not None,
         "ddp_flags": _ddp_flags(ddp, agent.exchanges.user_hook),
         "sync_batch_norm": _sync_batch_norms(ddp),
+        "waits_seen": not agent.exchanges.unseen,
         "loader": agent.loader_info or None,
         "timeline": timeline,
         "copy_back_s": _copy_back_s(ddp) if not on_cuda else None,

@@ -36,6 +36,10 @@ class Timeline:
         for index, parameter in enumerate(p for p in ddp.module.parameters() if p.requires_grad):
             self._handles.append(parameter.register_post_accumulate_grad_hook(self._hook(index)))
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self._handles)
+
     def _hook(self, index: int) -> Any:
         ready = self._ready
 

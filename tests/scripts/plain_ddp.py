@@ -10,6 +10,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 
+MATRIX = torch.randn(256, 256)
+
+
 class Noise(Dataset):
     def __init__(self, size, width, delay):
         generator = torch.Generator().manual_seed(1)
@@ -53,6 +56,7 @@ def main():
     parser.add_argument(
         "--compute", type=float, default=0.0, help="seconds of sleep in forward: stands for computation"
     )
+    parser.add_argument("--matmuls", type=int, default=0, help="matrix products in forward: real computation")
     parser.add_argument("--late", type=float, default=0.0, help="seconds of sleep in the backward of rank 1")
     parser.add_argument(
         "--slow-data", type=float, default=0.0, help="seconds of sleep per batch in the data set"
@@ -108,6 +112,8 @@ def main():
 def step(ddp, inputs, targets, args, rank):
     if args.compute:
         time.sleep(args.compute)
+    for _ in range(args.matmuls):
+        torch.mm(MATRIX, MATRIX)
     outputs = ddp(inputs)
     if args.late and rank == 1:
         outputs = Delay.apply(outputs, args.late)

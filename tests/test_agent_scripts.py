@@ -1,0 +1,84 @@
+"""Unmodified scripts of every common kind are measured: real processes, gloo, two workers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.trial import measured, trial
+
+LINEAR_64 = 4 * (64 * 64 + 64)
+
+
+@pytest.mark.parametrize(
+    ("script", "args", "gradient_bytes"),
+    [
+        ("plain_ddp.py", (), 4 * (64 * 64 + 64 + 64 + 1)),
+        ("plain_ddp.py", ("--loader-workers", "1"), 4 * (64 * 64 + 64 + 64 + 1)),
+        ("lightning_ddp.py", (), 4 * (64 * 64 + 64 + 64 + 1) + 2 * 4),  # it reduces two flags of its own per step
+        ("accelerate_ddp.py", (), 4 * (64 * 64 + 64 + 64 + 1)),
+        ("amp_ddp.py", (), 4 * (64 * 64 + 64 + 64 + 1)),
+        ("two_optimizers.py", (), 2 * 4 * (32 * 32 + 32)),
+        ("by_hand.py", (), LINEAR_64),
+    ],
+)
+def test_a_script_that_exchanges_gradients_shows_their_bytes_and_its_step(tmp_path, script, args, gradient_bytes):
+    result, split = measured(tmp_path, script, *args)
+    assert split.exchanged_bytes_per_step == gradient_bytes
+    assert split.step_s > 0
+    assert split.wire_s is not None
+    assert [worker.rank for worker in result.workers] == [0, 1]
+    if script != "by_hand.py":
+        assert split.per_worker_batch == (32 if script == "plain_ddp.py" else 16)
+
+
+def test_a_module_is_run_as_python_would_run_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "tests")
+    _, split = measured(tmp_path, "-m scripts.plain_ddp", "--batch-size", "8")
+    assert split.per_worker_batch == 8
+
+
+def test_workers_that_the_script_spawns_itself_are_measured_with_the_users_own_hook(tmp_path):
+    result, split = measured(tmp_path, "spawn_ddp.py", "2", start="script")
+    assert split.exchanged_bytes_per_step == LINEAR_64 / 2  # its hook sends half precision
+    assert result.workers[0].manifest["ddp_flags"]["comm_hook"] == "fp16_compress_hook"
+
+
+def test_accumulation_exchanges_once_per_step(tmp_path):
+    result, split = measured(tmp_path, "plain_ddp.py", "--accumulate", "4", "--batch-size", "8")
+    sample = result.workers[0].samples[-1]
+    assert (sample.backwards, len(sample.exchanges)) == (4, 1)
+    assert split.per_worker_batch == 32  # what one step consumes
+
+
+def test_a_user_comm_hook_is_kept(tmp_path):
+    result, _ = measured(tmp_path, "plain_ddp.py", "--slow-exchange", "0.001")
+    assert result.workers[1].manifest["ddp_flags"]["comm_hook"] == "delayed_hook"
+
+
+def test_sharded_training_gives_step_time_memory_and_bytes(tmp_path):
+    _, split = measured(tmp_path, "fsdp2.py")
+    assert split.step_s > 0
+    assert split.peak_memory_bytes > 1e7
+    # each of two layers: gathered for forward and for backward at most, reduced once
+    assert 2 * LINEAR_64 * 2 <= split.exchanged_bytes_per_step <= 2 * LINEAR_64 * 3
+    assert split.wire_s > 0  # on CPU its collectives block, so their waits are seen
+
+
+def test_a_one_process_script_is_measured_at_one_worker(tmp_path):
+    _, split = measured(tmp_path, "alone.py", workers=1)
+    assert split.compute_s == split.step_s
+    assert split.wire_s == split.straggle_s == 0.0
+    assert split.per_worker_batch == 16
+
+
+def test_workers_that_exchange_nothing_are_measured_and_seen(tmp_path):
+    result, split = measured(tmp_path, "alone.py", workers=2)
+    assert split.exchanged_bytes_per_step == 0
+    prints = {tuple(worker.manifest["batch_fingerprint"]) for worker in result.workers}
+    assert len(prints) == 1  # both took the same batches
+
+
+def test_every_worker_ends_at_the_same_step_with_exit_code_zero(tmp_path):
+    result = trial(tmp_path, "plain_ddp.py", "--loader-workers", "2", steps=10, warmup=4)
+    assert result.state == "ok"
+    assert {worker.samples[-1].k for worker in result.workers} == {4 + 10 + 5}

@@ -1,0 +1,61 @@
+"""Run one real trial the way the desk does, for tests of the agent: real processes, gloo, the real launcher."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import paceline_agent
+from paceline.launch.local import LocalLauncher
+from paceline.plan import plan_study
+from paceline.records import Split, Study, TrialResult, Workload
+from paceline.run.clock import SystemClock
+from paceline.run.trial import Bench, run_trial
+from paceline.split import split
+from paceline.store.paths import StudyFolder
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def bench() -> Bench:
+    import sys
+
+    agent = Path(paceline_agent.__file__).parent
+    return Bench(LocalLauncher(), sys.executable, 1, agent, str(agent.parent), SystemClock())
+
+
+def trial(folder: Path, script: str, *args: str, workers: int = 2, **asked: Any) -> TrialResult:
+    """One launch of tests/scripts/SCRIPT (or `-m module`) with these arguments."""
+    kind, name = ("module", script[3:]) if script.startswith("-m ") else ("script", str(SCRIPTS / script))
+    start = asked.pop("start", "torchrun")
+    study = Study(
+        Workload(kind, name, args, start=start),
+        workers=(workers,),
+        repeats=1,
+        **{"steps": 20, "warmup": 6, "timeout_s": 120.0, **asked},
+    )
+    return run_trial(
+        StudyFolder(folder / "study"), study, plan_study(study).trials[0], bench=bench(), stepped=lambda beats: None
+    )
+
+
+def measured(folder: Path, script: str, *args: str, workers: int = 2, **asked: Any) -> tuple[TrialResult, Split]:
+    """The same, which must have gone well, and its split."""
+    result = trial(folder, script, *args, workers=workers, **asked)
+    assert result.state == "ok", f"{result.state}: {result.reason}\n{result.log_tail}"
+    parts = split(result, warmup=asked.get("warmup", 6), steps=asked.get("steps", 20))
+    assert parts is not None
+    return result, parts
+
+
+def run_points(folder: Path, study: Study) -> tuple[TrialResult, ...]:
+    """All trials of a study, as the desk runs them; each must have gone well."""
+    from paceline.run.study import Silent, run_study
+    from paceline.store.trial_files import read_results
+
+    home = StudyFolder(folder / "study")
+    run_study(home, study, bench=bench(), listener=Silent())
+    results = read_results(home)
+    for result in results:
+        assert result.state == "ok", f"{result.trial.id} {result.state}: {result.reason}\n{result.log_tail}"
+    return results
