@@ -1,0 +1,70 @@
+"""Differences and thresholds."""
+
+import pytest
+
+from paceline.compare import differences, holds, ratio_of, threshold
+from paceline.errors import NothingMeasured, UsageError
+from paceline.records import Analysis, Estimate, Point, Profile
+from paceline.stats import estimate, ratio
+
+
+def analysis(step_s, workers=2, efficiency=None):
+    point = Point(f"w{workers}", workers)
+    return Analysis("", (Profile(point, "ok", None, step_s=step_s, efficiency_ratio=efficiency),), ())
+
+
+def test_a_study_does_not_differ_from_itself():
+    one = analysis(estimate([0.1, 0.11, 0.12]))
+    assert [d.shown for d in differences(one, one)] == [False]
+
+
+def test_a_difference_beyond_both_intervals_is_shown():
+    a, b = analysis(estimate([0.100, 0.101, 0.102])), analysis(estimate([0.150, 0.151, 0.152]))
+    (found,) = differences(a, b)
+    assert found.shown
+    assert found.ratio.value == pytest.approx(1.5, rel=0.02)
+
+
+def test_one_launch_cannot_show_a_difference():
+    (found,) = differences(analysis(Estimate(0.1)), analysis(Estimate(0.9)))
+    assert found.shown is None
+
+
+def test_points_that_only_one_study_has_are_left_out():
+    assert differences(analysis(Estimate(0.1), workers=1), analysis(Estimate(0.1), workers=2)) == ()
+
+
+def test_the_interval_from_estimates_is_that_of_the_launches_themselves():
+    a, b = [1.0, 1.1, 1.25, 1.3], [2.0, 2.1, 2.05]
+    from_launches, from_estimates = ratio(b, a), ratio_of(estimate(b), estimate(a))
+    width = from_launches.high / from_launches.low
+    assert from_estimates.high / from_estimates.low == pytest.approx(width, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "holds_at_79_percent"),
+    [
+        ("efficiency@2<0.8", True),
+        ("efficiency@2 < 78%", False),
+        ("efficiency_ratio@2>=0.79", True),
+        ("step@2>90ms", True),
+        ("step@2<=100 ms", True),
+        ("step@2>0.1", False),
+    ],
+)
+def test_a_threshold_is_a_quantity_at_a_count(text, holds_at_79_percent):
+    study = analysis(Estimate(0.1), efficiency=Estimate(0.79, 0.7, 0.9, 5))
+    assert holds(threshold(text), study) is holds_at_79_percent
+
+
+@pytest.mark.parametrize(
+    "text", ["", "efficiency<0.7", "beauty@2<1", "efficiency@2", "efficiency@2<", "efficiency@x<1"]
+)
+def test_what_is_not_a_threshold_is_refused(text):
+    with pytest.raises(UsageError, match="is not QUANTITY@WORKERS"):
+        threshold(text)
+
+
+def test_a_threshold_on_what_was_not_measured_is_no_pass():
+    with pytest.raises(NothingMeasured, match="nothing was measured there"):
+        holds(threshold("efficiency@8<0.7"), analysis(Estimate(0.1)))
