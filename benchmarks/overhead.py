@@ -31,7 +31,9 @@ SKIPPED = 2  # first steps of a block: the caches change hands
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("evidence/overhead"))
     parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--networks", default="mlp,cnn")
@@ -45,7 +47,15 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             order = {"dir": folder, "steps": 10**9, "warmup": 5, "profile": 0, "end": False, "workers": 2}
             environment = {**os.environ, "OMP_NUM_THREADS": "1", "PACELINE_TRIAL": json.dumps(order)}
-            here = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", __file__]
+            here = [
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--standalone",
+                "--nproc-per-node",
+                "2",
+                __file__,
+            ]
             same = ["--out", str(args.out), "--pairs", str(args.pairs), "--networks", network]
             subprocess.run([*here, *same], env=environment, check=True)
     verdict(args.out)
@@ -120,11 +130,15 @@ def work(args: argparse.Namespace) -> None:
         if rank == 0:
             with open(args.out / "raw.jsonl", "a", encoding="utf-8") as file:
                 for kind in kinds:
-                    file.write(json.dumps({"network": name, "pair": pair, "kind": kind, "step_s": seen[kind]}) + "\n")
+                    file.write(
+                        json.dumps({"network": name, "pair": pair, "kind": kind, "step_s": seen[kind]}) + "\n"
+                    )
     if rank == 0:
         own = [s[10] for s in switch.agent.recorder.steps[20:]]
         with open(args.out / "raw.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps({"network": name, "kind": "own_account", "mean_s": statistics.fmean(own)}) + "\n")
+            file.write(
+                json.dumps({"network": name, "kind": "own_account", "mean_s": statistics.fmean(own)}) + "\n"
+            )
     dist.barrier()
     os._exit(0)
 
@@ -180,7 +194,11 @@ def verdict(out: Path) -> None:
                 blocks.setdefault(row["pair"], {})[row["kind"]] = statistics.median(row["step_s"])
         bare = statistics.median(b["bare"] for b in blocks.values())
         own = [row["mean_s"] for row in rows if row["network"] == network and row["kind"] == "own_account"]
-        result[network] = {"bare_step_s": bare, "pairs": len(blocks), "agent_own_account_s": own[0] if own else None}
+        result[network] = {
+            "bare_step_s": bare,
+            "pairs": len(blocks),
+            "agent_own_account_s": own[0] if own else None,
+        }
         for kind in ("agent", "profiler"):
             differences = [b[kind] - b["bare"] for b in blocks.values() if kind in b]
             low, high = interval(differences)

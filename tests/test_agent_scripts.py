@@ -14,14 +14,20 @@ LINEAR_64 = 4 * (64 * 64 + 64)
     [
         ("plain_ddp.py", (), 4 * (64 * 64 + 64 + 64 + 1)),
         ("plain_ddp.py", ("--loader-workers", "1"), 4 * (64 * 64 + 64 + 64 + 1)),
-        ("lightning_ddp.py", (), 4 * (64 * 64 + 64 + 64 + 1) + 2 * 4),  # it reduces two flags of its own per step
+        (
+            "lightning_ddp.py",
+            (),
+            4 * (64 * 64 + 64 + 64 + 1) + 2 * 4,
+        ),  # it reduces two flags of its own per step
         ("accelerate_ddp.py", (), 4 * (64 * 64 + 64 + 64 + 1)),
         ("amp_ddp.py", (), 4 * (64 * 64 + 64 + 64 + 1)),
         ("two_optimizers.py", (), 2 * 4 * (32 * 32 + 32)),
         ("by_hand.py", (), LINEAR_64),
     ],
 )
-def test_a_script_that_exchanges_gradients_shows_their_bytes_and_its_step(tmp_path, script, args, gradient_bytes):
+def test_a_script_that_exchanges_gradients_shows_their_bytes_and_its_step(
+    tmp_path, script, args, gradient_bytes
+):
     result, split = measured(tmp_path, script, *args)
     assert split.exchanged_bytes_per_step == gradient_bytes
     assert split.step_s > 0

@@ -48,7 +48,11 @@ def test_a_slow_exchange_is_wire_and_nobody_is_late(tmp_path, quiet):
 @pytest.mark.parametrize("compute", [COMPUTE, ("--matmuls", "60")], ids=["asleep", "computing"])
 def test_with_nothing_injected_compute_at_two_workers_is_the_step_at_one(tmp_path, compute):
     study = Study(
-        Workload("script", str(SCRIPTS / "plain_ddp.py"), compute), workers=(1, 2), repeats=4, steps=20, warmup=8
+        Workload("script", str(SCRIPTS / "plain_ddp.py"), compute),
+        workers=(1, 2),
+        repeats=4,
+        steps=20,
+        warmup=8,
     )
     groups = launches(plan_study(study).points, run_points(tmp_path, study), warmup=8, steps=20)
     one, two = curve(groups)

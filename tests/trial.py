@@ -35,11 +35,17 @@ def trial(folder: Path, script: str, *args: str, workers: int = 2, **asked: Any)
         **{"steps": 20, "warmup": 6, "timeout_s": 120.0, **asked},
     )
     return run_trial(
-        StudyFolder(folder / "study"), study, plan_study(study).trials[0], bench=bench(), stepped=lambda beats: None
+        StudyFolder(folder / "study"),
+        study,
+        plan_study(study).trials[0],
+        bench=bench(),
+        stepped=lambda beats: None,
     )
 
 
-def measured(folder: Path, script: str, *args: str, workers: int = 2, **asked: Any) -> tuple[TrialResult, Split]:
+def measured(
+    folder: Path, script: str, *args: str, workers: int = 2, **asked: Any
+) -> tuple[TrialResult, Split]:
     """The same, which must have gone well, and its split."""
     result = trial(folder, script, *args, workers=workers, **asked)
     assert result.state == "ok", f"{result.state}: {result.reason}\n{result.log_tail}"

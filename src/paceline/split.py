@@ -118,7 +118,9 @@ def _joined(samples: tuple[Sample, ...]) -> _Step:
         return _Step(samples[0].step_s, 0.0, (0.0,), (samples[0].step_s,), 0.0, samples)
     exchanges = [sample.exchanges or () for sample in samples]
     waits = tuple(sum(e.wait_s for e in own) for own in exchanges)
-    if len({len(own) for own in exchanges}) == 1:  # the same collectives: the last to arrive may differ from one to the next
+    if (
+        len({len(own) for own in exchanges}) == 1
+    ):  # the same collectives: the last to arrive may differ from one to the next
         wire_s = sum(min(e.wait_s for e in together) for together in zip(*exchanges, strict=True))
     else:
         wire_s = min(waits)

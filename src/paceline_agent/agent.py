@@ -14,11 +14,11 @@ import os
 import signal
 import sys
 from time import monotonic, perf_counter, sleep
-from typing import Any, NoReturn, Optional
+from typing import Any, Optional
 
 from paceline_agent import FORMAT, files, host
 from paceline_agent.exchange import Exchanges
-from paceline_agent.guard import guarded, say
+from paceline_agent.guard import guarded, stop_measuring
 from paceline_agent.loader import watch_loaders
 from paceline_agent.manifest import manifest
 from paceline_agent.recorder import Recorder
@@ -138,12 +138,14 @@ class Agent:
 
     # ------------------------------------------------------------ ending
 
-    def end(self, reason: str) -> NoReturn:
+    def end(self, reason: str) -> None:
         """Write everything, wait until every local worker has, and leave with exit code 0.
 
-        Leaving by os._exit: unwinding the script would run its finally blocks, that is, half of a training's end."""
+        Leaving by os._exit: unwinding the script would run its finally blocks, that is, half of a training's end.
+        If another worker's measuring has stopped, that one trains on and needs this one: then nobody leaves."""
         self._write(reason)
-        self._wait_for_peers()
+        if not self._all_written():
+            return
         for child in reversed(host.children()):
             with contextlib.suppress(OSError):
                 os.kill(child, signal.SIGKILL)
@@ -154,20 +156,19 @@ class Agent:
 
     def script_ended(self, reason: str) -> None:
         """The script ended by itself or raised: write what there is."""
-        if self.rank is None or self._written:
+        if self.rank is None or self._written or not self.recorder.active:
             return
-        if not self.recorder.active and self.recorder.problems:
-            return  # written when measuring stopped
         try:
             self._write(reason)
         except Exception as error:
-            say(f"could not write the measurements: {type(error).__name__}: {error}")
+            stop_measuring(
+                self.recorder, f"could not write the measurements: {type(error).__name__}: {error}"
+            )
 
     def _write(self, reason: str) -> None:
         assert self.rank is not None
         recorder, folder = self.recorder, self.settings.folder
         recorder.active = False
-        self._written = True
         steps = recorder.records()
         if self.exchanges.device is not None:
             self.exchanges.device.resolve(steps)
@@ -183,34 +184,34 @@ class Agent:
         ending = {"record": "end", "reason": reason, "steps": recorder.k}
         files.write_json(folder, f"manifest-{self.rank}.json", manifest(self))
         files.write_lines(folder, f"worker-{self.rank}.jsonl", [header, *steps, *recorder.marks, ending])
+        self._written = True
         if self._heartbeat is not None:
             self._heartbeat.phase(recorder.k, files.FINISHED)
 
-    def _wait_for_peers(self) -> None:
-        """Until every worker of this host has written its file. No collective: the trial's folder is enough."""
+    def _all_written(self) -> bool:
+        """Wait until every worker of this host has written its file. No collective: the trial's folder is enough."""
         local = int(os.environ.get("LOCAL_WORLD_SIZE") or self.world)
         until = monotonic() + _PEERS_S
         while monotonic() < until:
-            written = sum(1 for name in os.listdir(self.settings.folder) if name.startswith("worker-"))
-            if written >= local:
-                return
+            names = os.listdir(self.settings.folder)
+            if sum(name.startswith("worker-") for name in names) >= local:
+                return True
+            if any(name.startswith("failed-") for name in names):
+                return False
             sleep(0.02)
+        return False
 
     def _failed(self) -> None:
         """Measuring stopped. Training goes on; the reason is written if the folder still takes it."""
-        if self.rank is None:
-            with contextlib.suppress(Exception):
-                self.rank, self.world = _rank_and_world()
-        if self.rank is None or self._written:
-            return
-        self._written = True
         with contextlib.suppress(Exception):
+            if self.rank is None:
+                self.rank, self.world = _rank_and_world()
             if self._heartbeat is not None:
                 self._heartbeat.phase(self.recorder.k, files.FAILED)
-            problems = {"rank": self.rank, "world": self.world, "problems": self.recorder.problems}
-            files.write_json(
-                self.settings.folder, f"manifest-{self.rank}.json", {"format": FORMAT, **problems}
-            )
+            known = {"format": FORMAT, "rank": self.rank, "world": self.world, "pid": os.getpid()}
+            problems = {**known, "problems": self.recorder.problems}
+            files.write_json(self.settings.folder, f"manifest-{self.rank}.json", problems)
+            files.write_json(self.settings.folder, f"failed-{self.rank}", {})
 
     def _forked(self) -> None:
         """In a forked child: forget everything; it becomes a worker only if it takes optimizer steps itself."""

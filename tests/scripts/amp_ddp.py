@@ -7,7 +7,9 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 dist.init_process_group("gloo")
 torch.manual_seed(0)
-ddp = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1)))
+ddp = DistributedDataParallel(
+    torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+)
 optimizer = torch.optim.AdamW(ddp.parameters())
 scaler = torch.amp.GradScaler("cpu")
 data = TensorDataset(torch.randn(4096, 64), torch.randn(4096, 1))

@@ -46,7 +46,7 @@ class Delay(torch.autograd.Function):
         return grad, None
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=1000)
@@ -66,9 +66,10 @@ def main():
     )
     parser.add_argument("--accumulate", type=int, default=1)
     parser.add_argument("--loader-workers", type=int, default=0)
+    parser.add_argument("--loader-context", default=None, help="fork or spawn")
     parser.add_argument("--steps", type=int, default=0, help="stop after so many; 0: never")
     parser.add_argument("--save", default="")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
 
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -85,7 +86,13 @@ def main():
         optimizer = torch.optim.SGD(ddp.parameters(), lr=args.lr, momentum=0.9)
     data = Noise(4096, args.width, args.slow_data)
     sampler = DistributedSampler(data, num_replicas=world, rank=rank)
-    loader = DataLoader(data, batch_size=args.batch_size, sampler=sampler, num_workers=args.loader_workers)
+    loader = DataLoader(
+        data,
+        batch_size=args.batch_size,
+        sampler=sampler,
+        num_workers=args.loader_workers,
+        multiprocessing_context=args.loader_context,
+    )
     done = 0
     for epoch in range(args.epochs):
         sampler.set_epoch(epoch)

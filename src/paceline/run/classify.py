@@ -65,11 +65,23 @@ def classify(evidence: Evidence) -> tuple[State, str | None]:
     failure = _first_cause(evidence.failures)
     if failure is not None and (not _echo(failure) or _died(evidence.log) is None):
         return "oom" if failure.oom else "crashed", _failure_text(failure, evidence)
+    stopped = _measuring_stopped(evidence)
+    if stopped is not None:
+        return "crashed", stopped
     if evidence.watched.how == "hung":
         return "hung", _hang_text(evidence)
     if evidence.watched.how == "timeout":
         return "timeout", _timeout_text(evidence)
     return _death(evidence)
+
+
+def _measuring_stopped(evidence: Evidence) -> str | None:
+    """The agent gave up, the script did not: what it said about that."""
+    for record in evidence.records:
+        problems = record.manifest.get("problems")
+        if not record.samples and isinstance(problems, list) and problems:
+            return f"{_worker(record.rank, evidence)}: measuring stopped: {problems[0]}"
+    return None
 
 
 def _stepped(evidence: Evidence, ending: Ending) -> bool:

@@ -60,10 +60,12 @@ class Failure:
 
 
 def worker_records(trial: Path) -> tuple[WorkerRecord, ...]:
-    """Every worker's samples and manifest, by rank."""
+    """Every worker's samples and manifest, by rank. A worker whose measuring stopped left a manifest only."""
     records = []
-    for rank, path in _ranked(trial, "worker-", ".jsonl"):
-        lines = _json_lines(path)
+    named = {rank for rank, _ in _ranked(trial, "worker-", ".jsonl") + _ranked(trial, "manifest-", ".json")}
+    for rank in sorted(named):
+        path = trial / f"worker-{rank}.jsonl"
+        lines = _json_lines(path) if path.exists() else []
         header = next((line for line in lines if line.get("record") == "header"), {})
         samples = [_sample(line) for line in lines if line.get("record") == "step"]
         manifest = _json_object(trial / f"manifest-{rank}.json")
