@@ -23,7 +23,6 @@ def command(study, environment=None):
         python="/py",
         threads=3,
         environment=environment or {},
-        workloads_path="/src" if study.workload.kind == "workload" else None,
     )
 
 
@@ -49,7 +48,7 @@ def test_modules_and_workloads_are_modules():
     )
     own = command(Study(Workload("workload", "mnist"), workers=(2,)), {"PYTHONPATH": "/mine"})
     assert own.argv[-1] == "paceline_workloads.mnist"
-    assert own.environment["PYTHONPATH"] == "/s/trials/w2-1/agent:/mine:/src"
+    assert own.environment["PYTHONPATH"] == "/s/trials/w2-1/agent:/mine"
 
 
 def test_the_agent_is_told_what_to_do():

@@ -86,6 +86,11 @@ def test_impossible_limits_are_refused(change):
         checked(replace(HELD, **change))
 
 
+def test_a_batch_that_the_scaling_does_not_use_is_refused():
+    with pytest.raises(UsageError, match="--global-batch has no part in weak scaling"):
+        checked(replace(HELD, per_worker_batch=(8,), global_batch=(8,)))
+
+
 def test_text_that_cannot_be_recorded_is_refused():
     with pytest.raises(UsageError, match="not valid text"):
         checked(replace(HELD, workload=replace(HELD.workload, args=("\udcff",))))

@@ -114,7 +114,7 @@ def test_a_second_desk_is_told_who_holds_the_study(folder):
 
 
 def test_a_trial_is_complete_from_its_commit_on(folder, agent):
-    path = prepare(folder, TRIAL, agent=agent)
+    path = prepare(folder, TRIAL, packages=[agent])
     assert sorted(p.name for p in (path / "agent").iterdir()) == ["sitecustomize.py", "some_agent"]
     assert read_results(folder) == ()
     result = TrialResult(TRIAL, "crashed", "worker 0 of 1: boom", (), 1.5, "tail")
@@ -124,14 +124,14 @@ def test_a_trial_is_complete_from_its_commit_on(folder, agent):
 
 
 def test_what_was_never_committed_is_removed(folder, agent):
-    prepare(folder, TRIAL, agent=agent)
+    prepare(folder, TRIAL, packages=[agent])
     assert remove_incomplete(folder) == (TRIAL.id,)
     assert not folder.trial(TRIAL.id).exists()
 
 
 def test_failed_trials_are_set_aside_not_lost(folder, agent):
     for _ in range(2):
-        prepare(folder, TRIAL, agent=agent)
+        prepare(folder, TRIAL, packages=[agent])
         commit(folder, TrialResult(TRIAL, "oom", "x", (), 1.0), started="now")
         assert set_aside_failed(folder) == (TRIAL.id,)
     assert read_results(folder) == ()

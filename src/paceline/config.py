@@ -128,6 +128,11 @@ def checked(study: Study) -> Study:
             raise UsageError(
                 f"{name} is {limit}, not a positive number of seconds", hint="write 90, 15min or 2h"
             )
+    if study.per_worker_batch and study.global_batch and len(study.scaling) == 1:
+        other = "--global-batch" if study.scaling == ("weak",) else "--per-worker-batch"
+        raise UsageError(
+            f"{other} has no part in {study.scaling[0]} scaling", hint=f"--scaling both, or no {other}"
+        )
     if study.threads is not None and study.threads < 1:
         raise UsageError(f"--threads {study.threads} is below 1", hint="--threads 1")
     keys = [key for key, _ in study.vary]

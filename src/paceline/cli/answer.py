@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shlex
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from tabulate import tabulate
@@ -14,11 +15,11 @@ from paceline.analysis_json import analysis_data
 from paceline.analyze import study_analysis
 from paceline.cli.plan_text import print_json
 from paceline.config import command_text
-from paceline.records import Analysis, Estimate, Profile, Study
+from paceline.records import Analysis, Estimate, Profile, Study, TrialResult
 from paceline.stats import scaled
 from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
-from paceline.store.trial_files import read_results
+from paceline.store.trial_files import first_started, read_results
 
 __all__ = ["analysis_of_folder", "analysis_text", "print_analysis"]
 
@@ -38,13 +39,22 @@ def analysis_of_folder(folder: StudyFolder, study: Study) -> Analysis:
         "paceline": __version__,
         "host": socket.gethostname(),
         "system": platform.platform(),
+        "started": first_started(folder),
         "trials": len(results),
+        "workers": _seen(results),
         "threads_per_worker": study.threads,
     }
     analysis = study_analysis(study, results, source)
     if folder.trials.is_dir():
         write_json(folder.analysis_json, analysis_data(analysis))
     return analysis
+
+
+def _seen(results: Sequence[TrialResult]) -> dict[str, list[str]]:
+    """What the workers said they were; more than one value in a list is worth a look."""
+    manifests = [worker.manifest for result in results for worker in result.workers]
+    keys = ("host", "device_name", "torch", "python", "backend")
+    return {key: sorted({str(m[key]) for m in manifests if m.get(key) is not None}) for key in keys}
 
 
 def print_analysis(analysis: Analysis, *, folder: StudyFolder, json: bool) -> None:
@@ -78,8 +88,8 @@ def _table(points: tuple[Profile, ...]) -> str:
             profile.point.global_batch or "–",
             units.estimate_text(profile.step_s, factor=1e3),
             units.estimate_text(profile.throughput_per_s),
-            units.estimate_text(profile.speedup),
-            units.percent_text(profile.efficiency_ratio),
+            "1" if _is_baseline(profile) else units.estimate_text(profile.speedup),
+            "100%" if _is_baseline(profile) else units.percent_text(profile.efficiency_ratio),
             _share(profile.exposed_s, profile.step_s),
             _share(profile.input_s, profile.step_s),
             units.bytes_text(profile.peak_memory_bytes.value if profile.peak_memory_bytes else None),
@@ -90,6 +100,12 @@ def _table(points: tuple[Profile, ...]) -> str:
     ]
     headers = [*(["point"] if distinct else []), *_COLUMNS]
     return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, stralign="right")
+
+
+def _is_baseline(profile: Profile) -> bool:
+    """Speed-up is relative to this point: one by definition, not by measurement."""
+    speedup = profile.speedup
+    return speedup is not None and speedup.low == speedup.value == speedup.high == 1.0
 
 
 def _label(profile: Profile) -> str:

@@ -54,41 +54,44 @@ class PlainLines:
 
 
 class LiveTable:
-    """A table that follows the study."""
+    """A table that follows the study. Estimates are renewed between trials, not while one is measured."""
 
     def __init__(self, study: Study, live: Live) -> None:
         self._study = study
         self._live = live
-        self._progress: Progress | None = None
+        self._rows: dict[str, tuple[str, str, str]] = {}
+        self._left = ""
 
     def started(self, trial: Trial, progress: Progress) -> None:
-        self._progress = progress
-        self._live.update(self._table(trial, ()))
+        self._renew(progress)
+        self._show(trial.point.id, "starting")
 
     def stepped(self, trial: Trial, beats: tuple[Heartbeat, ...]) -> None:
-        self._live.update(self._table(trial, beats))
+        steps = min((beat.steps for beat in beats), default=0)
+        self._show(trial.point.id, f"step {steps}" if steps else "starting")
 
     def ended(self, result: TrialResult, progress: Progress) -> None:
-        self._progress = progress
-        self._live.update(self._table(None, ()))
+        self._renew(progress)
+        self._show(None, "")
 
-    def _table(self, trial: Trial | None, beats: tuple[Heartbeat, ...]) -> Table:
-        progress = self._progress
-        if progress is None:
-            return Table()
-        left = f"{len(progress.missing)} trials left, about {duration_text(progress.eta_s)}"
-        table = Table("point", "launches", "step ms", "now", title=self._study.name, caption=left)
+    def _renew(self, progress: Progress) -> None:
+        self._left = f"{len(progress.missing)} trials left, about {duration_text(progress.eta_s)}"
         for point in progress.plan.points:
             own = [result for result in progress.results if result.trial.point.id == point.id]
-            estimate = estimate_text(step_estimate(point, progress.results, self._study), factor=1e3)
-            now = self._now(point, progress)
-            if trial is not None and trial.point.id == point.id:
-                steps = min((beat.steps for beat in beats), default=0)
-                now = f"step {steps}" if steps else "starting"
-            table.add_row(point.id, f"{len(own)} of {self._study.repeats}", estimate, now)
-        return table
+            step = estimate_text(step_estimate(point, progress.results, self._study), factor=1e3)
+            self._rows[point.id] = (
+                f"{len(own)} of {self._study.repeats}",
+                step,
+                self._state(point, progress),
+            )
 
-    def _now(self, point: Point, progress: Progress) -> str:
+    def _show(self, point_id: str | None, now: str) -> None:
+        table = Table("point", "launches", "step ms", "now", title=self._study.name, caption=self._left)
+        for name, (launches, step, state) in self._rows.items():
+            table.add_row(name, launches, step, now if name == point_id else state)
+        self._live.update(table)
+
+    def _state(self, point: Point, progress: Progress) -> str:
         if given_up(point, progress.results) is not None:
             return next(r.state for r in reversed(progress.results) if r.trial.point.id == point.id)
         if settled(point, progress.results, self._study):

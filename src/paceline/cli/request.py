@@ -87,8 +87,8 @@ def request(
         held = read_study(folder.study_toml)
         return folder, joined(held, asked, workload=_same_place(workload, os.getcwd(), held))
     fields: dict[str, object] = {"name": _stem(workload), "directory": os.getcwd(), **asked}
-    if "scaling" not in fields and "global_batch" in fields and "per_worker_batch" not in fields:
-        fields["scaling"] = ("strong",)
+    if "scaling" not in fields and "global_batch" in fields:
+        fields["scaling"] = ("weak", "strong") if "per_worker_batch" in fields else ("strong",)
     return folder, checked(replace(Study(workload), **fields))  # type: ignore[arg-type]  # fields are Study's own
 
 

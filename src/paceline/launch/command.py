@@ -54,9 +54,8 @@ def trial_command(
     python: str,
     threads: int,
     environment: Mapping[str, str],
-    workloads_path: str | None,
 ) -> Command:
-    """The Command of one trial. `environment`: the desk's own; `workloads_path`: where our workloads lie."""
+    """The Command of one trial, which lies in `trial_dir`. `environment` is the desk's own."""
     workload = study.workload
     directory = study.directory or "."
     if workload.kind == "script":
@@ -72,8 +71,8 @@ def trial_command(
         argv = [python, "-m", "torch.distributed.run", *workers, *rendezvous, *agent]
     else:
         argv = [python, *agent]
-    before, after = [os.path.join(trial_dir, "agent")], [workloads_path] if workloads_path else []
-    searched = [*before, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *after]
+    agent_path = os.path.join(trial_dir, "agent")
+    searched = [agent_path, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     order = {
         "dir": trial_dir,
         "steps": study.steps,

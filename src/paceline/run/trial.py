@@ -31,7 +31,7 @@ class Bench:
     python: str
     threads: int
     agent: Path
-    workloads: str | None
+    workloads: str | None  # the folder that holds our workloads, when one of them is studied
     clock: Clock
 
 
@@ -45,7 +45,6 @@ def trial_command_at(folder: StudyFolder, study: Study, trial: Trial, bench: Ben
         python=bench.python,
         threads=bench.threads,
         environment=os.environ,
-        workloads_path=bench.workloads,
     )
 
 
@@ -58,7 +57,9 @@ def run_trial(
     stepped: Callable[[tuple[Heartbeat, ...]], None],
 ) -> TrialResult:
     """Launch, watch, end, judge and commit one trial. It leaves no process, whether it returns or raises."""
-    path = prepare(folder, trial, agent=bench.agent)
+    # a copy, not a search path: the folder beside it may hold another torch than the script's interpreter
+    own = [Path(bench.workloads) / "paceline_workloads"] if bench.workloads else []
+    path = prepare(folder, trial, packages=[bench.agent, *own])
     started = bench.clock.date()
     absent = _absent(study)
     if absent is not None:

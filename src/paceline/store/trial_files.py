@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,23 +14,24 @@ from paceline.store.atomic import flush_folder, make_folder, write_json
 from paceline.store.paths import StudyFolder
 from paceline.store.worker_files import worker_records
 
-__all__ = ["commit", "prepare", "read_results", "remove_incomplete", "set_aside_failed"]
+__all__ = ["commit", "first_started", "prepare", "read_results", "remove_incomplete", "set_aside_failed"]
 
 FORMAT = 1
 _COMMIT = "trial.json"
 
 
-def prepare(folder: StudyFolder, trial: Trial, *, agent: Path) -> Path:
-    """An empty trial folder with its own copy of the agent, the code that will measure."""
+def prepare(folder: StudyFolder, trial: Trial, *, packages: Sequence[Path]) -> Path:
+    """An empty trial folder with its own copy of the code that will measure, and of our own workloads."""
     path = folder.trial(trial.id)
     if path.exists():
         shutil.rmtree(path)
-    make_folder(path / "agent" / agent.name)
-    for source in agent.glob("*.py"):
-        shutil.copyfile(source, path / "agent" / agent.name / source.name)
-    entry = agent / "sitecustomize_entry.py"
-    if entry.exists():
-        shutil.copyfile(entry, path / "agent" / "sitecustomize.py")
+    make_folder(path / "agent")
+    for package in packages:
+        copy = path / "agent" / package.name
+        shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+        entry = copy / "sitecustomize_entry.py"
+        if entry.exists():
+            shutil.copyfile(entry, path / "agent" / "sitecustomize.py")
     return path
 
 
@@ -62,6 +63,14 @@ def read_results(folder: StudyFolder) -> tuple[TrialResult, ...]:
                 hint=f"remove the folder {path.parent}; the trial is then repeated",
             ) from problem
     return tuple(result for _, result in sorted(found, key=lambda pair: pair[0]))
+
+
+def first_started(folder: StudyFolder) -> str | None:
+    """When the first complete trial began."""
+    dates = [
+        json.loads(path.read_text(encoding="utf-8"))["started"] for path in folder.trials.glob(f"*/{_COMMIT}")
+    ]
+    return min(dates, default=None)
 
 
 def remove_incomplete(folder: StudyFolder) -> tuple[str, ...]:
