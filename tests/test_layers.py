@@ -12,9 +12,9 @@ LAYERS = """errors units records
 stats collectives step_law least_squares reliability constants
 config plan table
 split links timeline
-curve convergence
-fit baselines
-project check
+curve convergence measured
+fit baselines observe prior
+project check refuse
 advise verdict
 answers analyze analysis_json compare
 launch store report
@@ -28,7 +28,9 @@ FOR_GUESTS = {*sys.stdlib_module_names, "torch", "paceline_agent"}
 
 
 def rank_of(name):
-    return RANK[name] if name in RANK else RANK[name.split("_")[0]]
+    known = name if name in RANK else name.split("_")[0]
+    assert known in RANK, f"{name} has no place in LAYERS: give it one"
+    return RANK[known]
 
 
 def imports(path):
