@@ -18,6 +18,7 @@ from paceline.records import (
     BucketReady,
     Convergence,
     Estimate,
+    Failure,
     Finding,
     Fit,
     Level,
@@ -28,6 +29,7 @@ from paceline.records import (
     Refusal,
     Scaling,
     State,
+    Threshold,
     TimeKind,
 )
 
@@ -55,6 +57,8 @@ def analysis_data(analysis: Analysis) -> dict[str, object]:
         "refusals": [_plain(refusal) for refusal in analysis.refusals],
         "recommendations": [_plain(recommendation) for recommendation in analysis.recommendations],
         "convergence": None if analysis.convergence is None else _plain(analysis.convergence),
+        "thresholds": [_plain(threshold) for threshold in analysis.thresholds],
+        "failures": [_plain(failure) for failure in analysis.failures],
         "source": _finite(analysis.source),
     }
 
@@ -111,7 +115,9 @@ def _fit_data(fit: Fit) -> dict[str, object]:
     }
 
 
-def _plain(record: Finding | Projection | Refusal | Recommendation | Convergence) -> dict[str, object]:
+def _plain(
+    record: Finding | Projection | Refusal | Recommendation | Convergence | Threshold | Failure,
+) -> dict[str, object]:
     """A flat record, its Estimates written out, in the order of its fields."""
     data: dict[str, object] = {}
     for field in fields(record):
@@ -148,6 +154,8 @@ def _analysis(data: Data) -> Analysis:
         refusals=tuple(_refusal(item) for item in _items(data.get("refusals"))),
         recommendations=tuple(_recommendation(item) for item in _items(data.get("recommendations"))),
         convergence=None if convergence is None else _convergence(cast(Data, convergence)),
+        thresholds=tuple(_threshold(item) for item in _items(data.get("thresholds"))),
+        failures=tuple(_failure(item) for item in _items(data.get("failures"))),
     )
 
 
@@ -247,6 +255,27 @@ def _convergence(data: Data) -> Convergence:
         censored=bool(data.get("censored", False)),
         noise_scale=_estimate(data.get("noise_scale")),
         critical_global_batch=_estimate(data.get("critical_global_batch")),
+    )
+
+
+def _threshold(data: Data) -> Threshold:
+    return Threshold(
+        id=str(data["id"]),
+        message=str(data["message"]),
+        value=_float(data["value"]),
+        threshold=_float(data["threshold"]),
+        holds=bool(data["holds"]),
+    )
+
+
+def _failure(data: Data) -> Failure:
+    return Failure(
+        trial=str(data["trial"]),
+        workers=_int(data["workers"]),
+        state=cast(State, data["state"]),
+        reason=_text_or_none(data.get("reason")),
+        wall_s=_float(data["wall_s"]),
+        log_tail=str(data.get("log_tail", "")),
     )
 
 

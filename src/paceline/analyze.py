@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from paceline.check import study_findings
 from paceline.curve import curve, launches
 from paceline.plan import plan_study
-from paceline.records import Analysis, Profile, Study, TrialResult
+from paceline.records import Analysis, Failure, Profile, Study, TrialResult
 from paceline.verdict import verdict
+from paceline.verdict_thresholds import thresholds
 
 __all__ = ["study_analysis"]
 
@@ -24,6 +25,19 @@ def study_analysis(study: Study, results: Sequence[TrialResult], source: Mapping
         findings=findings,
         baseline=_baseline(profiles),
         source=source,
+        thresholds=thresholds(profiles),
+        failures=tuple(_failure(result) for result in results if result.state != "ok"),
+    )
+
+
+def _failure(result: TrialResult) -> Failure:
+    return Failure(
+        trial=result.trial.id,
+        workers=result.trial.point.workers,
+        state=result.state,
+        reason=result.reason,
+        wall_s=result.wall_s,
+        log_tail=result.log_tail,
     )
 
 

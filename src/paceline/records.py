@@ -14,7 +14,9 @@ Scaling = Literal["weak", "strong"]
 Level = Literal["note", "doubt", "void"]
 Start = Literal["torchrun", "script"]
 TargetKind = Literal["script", "module", "workload"]
-TimeKind = Literal["step", "epoch", "job", "sample"]  # sample: seconds per sample, where only a throughput is known
+TimeKind = Literal[
+    "step", "epoch", "job", "sample"
+]  # sample: seconds per sample, where only a throughput is known
 
 STATES: tuple[State, ...] = ("ok", "oom", "crashed", "hung", "timeout", "diverged", "cancelled")
 
@@ -315,6 +317,29 @@ class Convergence:
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """A line that sound, worthwhile scaling keeps to: the sentence, what was seen, the line, whether it holds."""
+
+    id: str
+    message: str
+    value: float
+    threshold: float
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A Trial that did not end ok, with the end of what it printed."""
+
+    trial: str
+    workers: int
+    state: State
+    reason: str | None
+    wall_s: float
+    log_tail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     """Everything derived from a Study or a table. analysis.json is this record; the report shows it and adds nothing."""
 
@@ -328,3 +353,5 @@ class Analysis:
     refusals: tuple[Refusal, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()
     convergence: Convergence | None = None
+    thresholds: tuple[Threshold, ...] = ()
+    failures: tuple[Failure, ...] = ()

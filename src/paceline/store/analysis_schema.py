@@ -13,12 +13,14 @@ from pydantic import BaseModel, ConfigDict, create_model
 from paceline.records import (
     Convergence,
     Estimate,
+    Failure,
     Finding,
     Point,
     Profile,
     Projection,
     Recommendation,
     Refusal,
+    Threshold,
 )
 
 __all__ = ["AnalysisFile"]
@@ -71,6 +73,8 @@ ProjectionTable = _table(Projection)
 RefusalTable = _table(Refusal)
 RecommendationTable = _table(Recommendation)
 ConvergenceTable = _table(Convergence)
+ThresholdTable = _table(Threshold)
+FailureTable = _table(Failure)
 
 AnalysisFile = create_model(
     "Analysis",
@@ -86,5 +90,7 @@ AnalysisFile = create_model(
     refusals=(list[RefusalTable], ...),  # type: ignore[valid-type]
     recommendations=(list[RecommendationTable], ...),  # type: ignore[valid-type]
     convergence=(ConvergenceTable | None, ...),  # type: ignore[arg-type]
+    thresholds=(list[ThresholdTable], ...),  # type: ignore[valid-type]
+    failures=(list[FailureTable], ...),  # type: ignore[valid-type]
     source=(dict[str, object], ...),
 )

@@ -1,0 +1,92 @@
+"""The lines that sound and worthwhile scaling keeps to, each with what was seen: the ✓ and ✗ of a study.
+
+doubling     from one count of a series to the next, throughput gains at least 1.5x per doubling of workers
+interval     the step time of every point is known to ± 10 %
+launches     every point was launched at least three times
+agent        measuring cost at most 1 % of a step, or 0.1 ms where that is more
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import log2
+
+from paceline.check import FEWEST_LAUNCHES, OVERHEAD_RATIO, OVERHEAD_S, WIDE_RATIO
+from paceline.curve import series
+from paceline.records import Profile, Threshold
+from paceline.units import duration_text, percent_text
+from paceline.verdict import WORTH_PER_DOUBLING
+
+__all__ = ["thresholds"]
+
+
+def thresholds(profiles: Sequence[Profile]) -> tuple[Threshold, ...]:
+    """Every line that these Profiles can be held against: scaling first, then the evidence behind it."""
+    measured = [profile for profile in profiles if profile.step_s is not None]
+    return (*_doublings(measured), *_interval(measured), *_launches(measured), *_agent(measured))
+
+
+def _doublings(measured: Sequence[Profile]) -> Iterator[Threshold]:
+    groups: dict[tuple[object, ...], list[Profile]] = {}
+    for profile in measured:
+        groups.setdefault(series(profile.point), []).append(profile)
+    for group in groups.values():
+        for before, after in pairwise(sorted(group, key=lambda p: p.point.workers)):
+            if before.speedup is None or after.speedup is None or before.speedup.value <= 0:
+                continue
+            doublings = log2(after.point.workers / before.point.workers)
+            if doublings <= 0:
+                continue
+            gain = (after.speedup.value / before.speedup.value) ** (1 / doublings)
+            yield Threshold(
+                "gain-per-doubling",
+                f"{before.point.workers} → {after.point.workers} workers ({after.point.scaling}): throughput "
+                f"gains {gain:.2f}x per doubling, worthwhile from {WORTH_PER_DOUBLING:g}x",
+                gain,
+                WORTH_PER_DOUBLING,
+                gain >= WORTH_PER_DOUBLING,
+            )
+
+
+def _interval(measured: Sequence[Profile]) -> Iterator[Threshold]:
+    """The widest half-interval, relative to its value."""
+    widths = [
+        ((step.high - step.low) / 2 / step.value, profile.point.id)
+        for profile in measured
+        if (step := profile.step_s) is not None and step.low is not None and step.high is not None
+    ]
+    if widths:
+        widest, where = max(widths)
+        message = (
+            f"step times are known to ± {percent_text(widest)} or better (widest: {where}), "
+            f"± {percent_text(WIDE_RATIO)} is enough"
+        )
+        yield Threshold("interval", message, widest, WIDE_RATIO, widest <= WIDE_RATIO)
+
+
+def _launches(measured: Sequence[Profile]) -> Iterator[Threshold]:
+    counts = [(step.n, profile.point.id) for profile in measured if (step := profile.step_s) is not None]
+    if counts:
+        fewest, where = min(counts)
+        message = (
+            f"every point was launched {fewest} times or more (fewest: {where}), {FEWEST_LAUNCHES} are enough"
+        )
+        yield Threshold("launches", message, float(fewest), float(FEWEST_LAUNCHES), fewest >= FEWEST_LAUNCHES)
+
+
+def _agent(measured: Sequence[Profile]) -> Iterator[Threshold]:
+    """The point at which measuring cost most, relative to what it may cost."""
+    costs = [
+        (cost.value / allowed, cost.value, allowed, profile.point.id)
+        for profile in measured
+        if (cost := profile.overhead_s) is not None and (step := profile.step_s) is not None
+        for allowed in [max(OVERHEAD_RATIO * step.value, OVERHEAD_S)]
+    ]
+    if costs:
+        _, cost_s, allowed_s, where = max(costs)
+        message = (
+            f"measuring cost {duration_text(cost_s)} of a step at most (at {where}), "
+            f"{duration_text(allowed_s)} is allowed"
+        )
+        yield Threshold("agent", message, cost_s, allowed_s, cost_s <= allowed_s)
