@@ -133,7 +133,7 @@ def test_a_dry_run_prints_commands_and_price_and_leaves_nothing(tmp_path):
     done = desk("study", "--dry-run", "--workers", "1,2", PLAIN, cwd=tmp_path)
     assert "--nproc-per-node 2" in done.stdout
     assert "device seconds" in done.stdout
-    assert "CPU threads per worker, the same at every point" in done.stdout
+    assert "per worker, the same at every point (OMP_NUM_THREADS)" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 

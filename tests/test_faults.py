@@ -12,6 +12,7 @@ from paceline.errors import StudyInUse
 from paceline.store.lock import locked
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
+from paceline.store.worker_files import heartbeats
 from tests.desk import SCRIPTS, SMALL, desk, processes_of, started_desk
 from tests.trial import trial
 
@@ -139,6 +140,20 @@ def test_a_second_desk_on_the_same_study_is_refused(tmp_path):
     assert done.returncode == 1
     assert f"another desk (process {os.getpid()} on" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_no_worker_outlives_a_killed_desk_when_the_script_starts_its_own(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    spawning = (SCRIPTS / "faults_spawn.py", "--", "--world-size", "{workers}", "--port", port)
+    process = started_desk(
+        "study", "--workers", "2", "--warmup", "100000", "--out", "s", *spawning, cwd=tmp_path
+    )
+    wait_for(lambda: [beat.steps > 5 for beat in heartbeats(tmp_path / "s/trials/w2-1")] == [True, True])
+    process.kill()
+    process.wait(timeout=10)
+    wait_for(lambda: not processes_of(tmp_path / "s"), timeout_s=5.0)
 
 
 def wait_for(condition, timeout_s=60.0):

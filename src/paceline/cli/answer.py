@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
+import re
 import shlex
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tabulate import tabulate
@@ -15,7 +16,7 @@ from paceline.analysis_json import analysis_data
 from paceline.analyze import study_analysis
 from paceline.cli.plan_text import print_json
 from paceline.config import command_text
-from paceline.records import Analysis, Estimate, Profile, Study, TrialResult
+from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
 from paceline.stats import scaled
 from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
@@ -24,6 +25,8 @@ from paceline.store.trial_files import first_started, read_results
 __all__ = ["analysis_of_folder", "analysis_text", "print_analysis"]
 
 _MARKS = {"note": "note ", "doubt": "DOUBT", "void": "VOID "}
+_SHOWN = 2
+_PLACE = re.compile(r"\bSTUDY\b")  # in a hint: this study
 _COLUMNS = (
     "workers", "global batch", "step ms", "samples/s", "speed-up", "efficiency",
     "exposed", "input", "memory", "launches", "state",
@@ -68,14 +71,23 @@ def print_analysis(analysis: Analysis, *, folder: StudyFolder, json: bool) -> No
 def analysis_text(analysis: Analysis, *, folder: Path) -> str:
     """The whole answer as text."""
     parts = [analysis.verdict, "", _table(analysis.points)]
+    name = shlex.quote(str(folder))
     if analysis.findings:
-        parts.append("")
-    for finding in analysis.findings:
-        parts.append(f"{_MARKS[finding.level]}  {finding.message} [{finding.id}]")
-        if finding.hint:
-            parts.append(f"       next: {finding.hint}")
-    parts += ["", f"Study: {folder}    again: paceline show {shlex.quote(str(folder))}"]
+        parts += ["", *_finding_lines(analysis.findings, folder=name)]
+    parts += ["", f"Study: {folder}    again: paceline show {name}"]
     return "\n".join(parts)
+
+
+def _finding_lines(findings: Sequence[Finding], *, folder: str) -> Iterator[str]:
+    """Findings of one kind together, the first two in full, and what to do about them once."""
+    kinds = dict.fromkeys((finding.level, finding.id) for finding in findings)
+    for level, kind in kinds:
+        same = [finding for finding in findings if (finding.level, finding.id) == (level, kind)]
+        yield from (f"{_MARKS[level]}  {finding.message} [{kind}]" for finding in same[:_SHOWN])
+        if len(same) > _SHOWN:
+            yield f"       … and at {len(same) - _SHOWN} more points (--json shows all)"
+        hints = dict.fromkeys(finding.hint for finding in same[:_SHOWN] if finding.hint)
+        yield from (f"       next: {_PLACE.sub(lambda _: folder, hint)}" for hint in hints)
 
 
 def _table(points: tuple[Profile, ...]) -> str:

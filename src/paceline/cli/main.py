@@ -7,6 +7,7 @@ Exit codes: 0 done · 1 the request or the tool is at fault · 2 nothing usable 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -83,8 +84,15 @@ def exit_code(args: Sequence[str]) -> int:
     except typer.Abort:
         return 130
     except BrokenPipeError:
-        sys.stderr.close()  # the reader has left; there is nobody to tell
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the reader has left; there is nobody to tell
         return 0
+    except OSError as problem:
+        say_error(
+            f"{problem.filename or 'the system'}: {problem.strerror}", hint="check the disk and the folder"
+        )
+        return 1
     return code if isinstance(code, int) else 0
 
 

@@ -33,18 +33,23 @@ def print_plan(folder: StudyFolder, study: Study, *, bench: Bench, file: TextIO)
     say = [f"Study of {command_text(study.workload)} in {folder.root}"]
     for point in plan.points:
         own = [trial for trial in todo if trial.point.id == point.id]
-        say.append(
-            f"  {point.id}: {len(own)} launches of {steps_of_trial(study)} steps on {point.workers} workers"
-        )
+        launches, workers = _count(len(own), "launch", "launches"), _count(point.workers, "worker", "workers")
+        say.append(f"  {point.id}: {launches} of {steps_of_trial(study)} steps on {workers}")
         if own:
             command = trial_command_at(folder, study, own[0], bench)
             say.append(f"    cd {shlex.quote(command.directory)} && {command_line(command)}")
-    say.append(f"{bench.threads} CPU threads per worker, the same at every point (OMP_NUM_THREADS).")
+    threads = _count(bench.threads, "CPU thread", "CPU threads")
+    say.append(f"{threads} per worker, the same at every point (OMP_NUM_THREADS).")
+    trials = _count(len(todo), "trial", "trials")
     basis = "as measured so far" if results else f"if a step takes {duration_text(plan.assumed_step_s)}"
     say.append(
-        f"{len(todo)} trials, about {duration_text(wall_s)} and {price:.0f} device seconds {basis}; "
+        f"{trials}, about {duration_text(wall_s)} and {price:.0f} device seconds {basis}; "
         f"fewer where launches agree within {study.tight_ratio:.0%}."
     )
     if study.budget_device_s is not None:
         say.append(f"Budget: {study.budget_device_s:.0f} device seconds, {device_s(results):.0f} spent.")
     print("\n".join(say), file=file)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
