@@ -1,0 +1,328 @@
+"""What to do: fastest, cheapest, by deadline, by budget, the knee, the Pareto set, and the next measurement.
+
+work time   seconds per sample, epoch or training; × epochs to the target at that global batch, where they are known
+cost        price × workers × time (worker-seconds where no price is given)
+knee        the largest count at which the 5 % quantile of T(N/2)/T(N) is at least 1.5 (a doubling that costs at
+            most a third more), or argmin (v + pN) T(N) where the value v of an hour is known
+Pareto      a candidate stays unless another is both faster and cheaper with probability over one half
+next        the measurement whose result would narrow the widest projection most:  1 − ρ²(log T_c, log T_target)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from paceline.convergence import EpochsLaw
+from paceline.fit import Law
+from paceline.observe import Setting
+from paceline.project import Draws, draws, estimate_of
+from paceline.records import Estimate, Projection, Recommendation
+from paceline.refuse import price_text
+from paceline.step_law import Array
+from paceline.units import duration_text
+
+__all__ = ["WORTH_PER_DOUBLING", "Prices", "recommendations"]
+
+WORTH_PER_DOUBLING = 1.5
+_SURE = 0.9
+_MEASUREMENT_SD = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What resources cost and what is wanted: all optional."""
+
+    per_worker_hour: float | None = None
+    per_node_hour: float | None = None
+    value_per_hour: float | None = None
+    deadline_s: float | None = None
+    budget: float | None = None
+    worker_watts: float | None = None
+    currency: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Every setting that may be chosen: samples of its time and cost, [samples × settings], ascending in workers."""
+
+    settings: tuple[Setting, ...]
+    time_s: Array
+    cost: Array
+    measured: tuple[bool, ...]
+    what: str  # what the time is of
+    complete: bool  # whether it is the time of a whole training
+
+    def index_of(self, workers: int) -> int | None:
+        return next((i for i, s in enumerate(self.settings) if s.workers == workers), None)
+
+
+def recommendations(
+    law: Law, projected: Sequence[Projection], *, epochs: EpochsLaw | None, prices: Prices
+) -> tuple[Recommendation, ...]:
+    """What follows for the batch that was measured at most counts."""
+    candidates = _candidates(law, projected, epochs, prices)
+    if candidates is None or len(candidates.settings) < 2:
+        return ()
+    found = [_fastest(candidates, prices), _cheapest(candidates, prices), _knee(candidates, prices)]
+    if prices.deadline_s is not None:
+        found.append(_deadline(candidates, prices, prices.deadline_s))
+    if prices.budget is not None:
+        found.append(_budget(candidates, prices, prices.budget))
+    found.append(_pareto(candidates, prices))
+    if prices.worker_watts is not None:
+        found.append(_energy(candidates, prices.worker_watts))
+    following = _next_measurement(law, projected)
+    return (*found, *([following] if following is not None else []))
+
+
+def _candidates(
+    law: Law, projected: Sequence[Projection], epochs: EpochsLaw | None, prices: Prices
+) -> _Candidates | None:
+    observed = law.observed
+    if observed.batch_known:
+        batches, counts = np.unique(observed.batch, return_counts=True)
+        batch: int | None = int(batches[np.argmax(counts)])
+    else:
+        batch = None
+    measured = {
+        (p.point.workers, p.point.nodes)
+        for p in observed.profiles
+        if batch is None or p.point.per_worker_batch == batch
+    }
+    foreseen = {(p.workers, p.nodes) for p in projected if p.per_worker_batch in (batch, None)}
+    settings = tuple(Setting(n, m, batch) for n, m in sorted(measured | foreseen))
+    if not settings:
+        return None
+    predicted = draws(law, settings)
+    time = _exact_where_measured(law, settings, predicted)
+    what, complete = (
+        {"step": "sample", "sample": "sample", "epoch": "epoch", "job": "training"}[observed.kind],
+        False,
+    )
+    if observed.kind == "step" and batch is not None:
+        time = time / np.array([s.workers * batch for s in settings])
+        if observed.samples is not None:
+            time, what = time * observed.samples, "epoch"
+    complete = observed.kind == "job"
+    needed = None if epochs is None else epochs.samples(settings, observed.batch_known, seed=2)
+    if needed is not None and what in ("epoch", "training"):
+        per_epoch = time / (observed.epochs or 1.0) if what == "training" else time
+        time = per_epoch * needed[np.arange(len(time)) % len(needed)]
+        what, complete = "training to a stable accuracy", True
+    hours = time / 3600.0
+    workers = np.array([float(s.workers) for s in settings])
+    nodes = np.array([float(s.nodes) for s in settings])
+    if prices.per_worker_hour is not None:
+        cost = hours * workers * prices.per_worker_hour
+    elif prices.per_node_hour is not None:
+        cost = hours * nodes * prices.per_node_hour
+    else:
+        cost = time * workers
+    known = tuple((s.workers, s.nodes) in measured for s in settings)
+    return _Candidates(settings, time, cost, known, what, complete)
+
+
+def _exact_where_measured(law: Law, settings: Sequence[Setting], predicted: Draws) -> Array:
+    """The draws, centred on the measurement where there is one: a law does not overrule what was seen."""
+    time = predicted.time_s.copy()
+    observed = law.observed
+    for i, setting in enumerate(settings):
+        batch = float(setting.per_worker_batch or 1)
+        here = (
+            (observed.workers == setting.workers)
+            & (observed.nodes == setting.nodes)
+            & (observed.batch == batch)
+        )
+        if np.any(here):
+            seen = float(np.exp(np.mean(np.log(observed.time_s[here]))))
+            spread = max(float(observed.own_sd[here].max()), 0.01)
+            ordered = np.linspace(-1.6, 1.6, len(time))
+            time[:, i] = seen * np.exp(spread * ordered)
+    return time
+
+
+def _fastest(c: _Candidates, prices: Prices) -> Recommendation:
+    best = int(np.argmin(np.median(c.time_s, axis=0)))
+    return _recommend("fastest", c, best, prices, f"{c.settings[best].workers} workers are the fastest")
+
+
+def _cheapest(c: _Candidates, prices: Prices) -> Recommendation:
+    best = int(np.argmin(np.mean(c.cost, axis=0)))
+    return _recommend("cheapest", c, best, prices, f"{c.settings[best].workers} workers are the cheapest")
+
+
+def _knee(c: _Candidates, prices: Prices) -> Recommendation:
+    if prices.value_per_hour is not None and prices.per_worker_hour is not None:
+        workers = np.array([float(s.workers) for s in c.settings])
+        total = (prices.value_per_hour + prices.per_worker_hour * workers) * np.median(c.time_s, axis=0)
+        best = int(np.argmin(total))
+        return _recommend(
+            "knee", c, best, prices, f"at this value of an hour {c.settings[best].workers} workers pay best"
+        )
+    best = 0
+    for before, after in pairwise(range(len(c.settings))):
+        doublings = np.log2(c.settings[after].workers / c.settings[before].workers)
+        if doublings <= 0:
+            continue
+        gain = np.quantile((c.time_s[:, before] / c.time_s[:, after]) ** (1 / doublings), 0.05)
+        if gain < WORTH_PER_DOUBLING:
+            break
+        best = after
+    count = c.settings[best].workers
+    text = (
+        f"{count} workers are the most for which every doubling still gains at least {WORTH_PER_DOUBLING:g}x"
+    )
+    if best:
+        text += f"; {_marginal(c, best, prices)}"
+    return _recommend("knee", c, best, prices, text)
+
+
+def _deadline(c: _Candidates, prices: Prices, deadline_s: float) -> Recommendation:
+    if not c.complete:
+        return _unanswered(
+            "deadline", f"a deadline needs the time of a whole training, the table has that of one {c.what}"
+        )
+    sure = [i for i in range(len(c.settings)) if float(np.mean(c.time_s[:, i] <= deadline_s)) >= _SURE]
+    if not sure:
+        return _unanswered(
+            "deadline", f"no candidate ends within {duration_text(deadline_s)} with 90 % probability"
+        )
+    best = min(sure, key=lambda i: float(np.mean(c.cost[:, i])))
+    text = f"{c.settings[best].workers} workers are the cheapest that end within {duration_text(deadline_s)}"
+    return _recommend("deadline", c, best, prices, text)
+
+
+def _budget(c: _Candidates, prices: Prices, budget: float) -> Recommendation:
+    if not c.complete or (prices.per_worker_hour is None and prices.per_node_hour is None):
+        return _unanswered("budget", "a budget needs a price and the time of a whole training")
+    sure = [i for i in range(len(c.settings)) if float(np.mean(c.cost[:, i] <= budget)) >= _SURE]
+    if not sure:
+        return _unanswered(
+            "budget",
+            f"no candidate stays within {budget:g} {prices.currency}".strip() + " with 90 % probability",
+        )
+    best = min(sure, key=lambda i: float(np.median(c.time_s[:, i])))
+    return _recommend(
+        "budget", c, best, prices, f"{c.settings[best].workers} workers are the fastest within {budget:g}"
+    )
+
+
+def _pareto(c: _Candidates, prices: Prices) -> Recommendation:
+    kept = []
+    for i in range(len(c.settings)):
+        rivals = (
+            float(np.mean((c.time_s[:, j] <= c.time_s[:, i]) & (c.cost[:, j] <= c.cost[:, i])))
+            for j in range(len(c.settings))
+            if j != i
+        )
+        if all(chance <= 0.5 for chance in rivals):
+            kept.append(c.settings[i].workers)
+    names = ", ".join(str(n) for n in kept) or "none"
+    return Recommendation(
+        "pareto",
+        None,
+        c.settings[0].per_worker_batch,
+        None,
+        None,
+        None,
+        _condition(c, 0),
+        f"neither slower nor dearer than another: {names} workers",
+    )
+
+
+def _energy(c: _Candidates, watts: float) -> Recommendation:
+    energy = c.time_s * np.array([s.workers for s in c.settings]) * watts / 3.6e6
+    best = int(np.argmin(np.median(energy, axis=0)))
+    value = estimate_of(energy[:, best], len(c.settings))
+    return Recommendation(
+        "energy", c.settings[best].workers, c.settings[best].per_worker_batch, None, None, value, _condition(c, best),
+        f"{c.settings[best].workers} workers use the least energy: {value.value:.3g} kWh per {c.what}",
+    )  # fmt: skip
+
+
+def _next_measurement(law: Law, projected: Sequence[Projection]) -> Recommendation | None:
+    """The candidate between what was measured and what is foreseen whose result says most about the farthest one."""
+    far = [p for p in projected if p.time_s.low and p.time_s.high]
+    if not far:
+        return None
+    target = max(far, key=lambda p: (p.time_s.high or 1.0) / (p.time_s.low or 1.0))
+    batch = target.per_worker_batch
+    aim = Setting(target.workers, target.nodes, batch)
+    tried = [
+        Setting(p.workers, p.nodes, batch)
+        for p in far
+        if p.workers < target.workers and p.per_worker_batch == batch
+    ]
+    largest = int(law.observed.workers.max())
+    if target.nodes > 1:
+        tried += [Setting(n, n, batch) for n in (2, 4, 8) if largest < n < target.workers]
+    tried += (
+        [Setting(2 * largest, max(1, round(2 * largest * target.nodes / target.workers)), batch)]
+        if 2 * largest < target.workers
+        else []
+    )
+    tried = list(dict.fromkeys(tried))
+    if not tried:
+        return None
+    logs = np.log(draws(law, [aim, *tried]).time_s)
+    centred = logs - logs.mean(axis=0)
+    variance = centred.var(axis=0)
+    covariance = (centred[:, [0]] * centred).mean(axis=0)
+    left = 1.0 - covariance[1:] ** 2 / (variance[0] * (variance[1:] + _MEASUREMENT_SD**2))
+    best = int(np.argmin(left))
+    now = float(np.exp(2 * 1.645 * np.sqrt(variance[0])))
+    then = float(np.exp(2 * 1.645 * np.sqrt(variance[0] * max(float(left[best]), 0.0))))
+    chosen = tried[best]
+    where = f" on {chosen.nodes} nodes" if chosen.nodes > 1 else ""
+    return Recommendation(
+        "next-measurement",
+        chosen.workers,
+        batch,
+        None,
+        Estimate(now / then, None, None, 1),
+        None,
+        "if the machines can be borrowed",
+        f"measure {chosen.workers} workers{where} ({price_text(law.observed, chosen.workers)}): it would narrow the "
+        f"interval at {target.workers} workers from {now:.1f}x to about {then:.1f}x",
+    )
+
+
+def _recommend(goal: str, c: _Candidates, i: int, prices: Prices, text: str) -> Recommendation:
+    gain = estimate_of(c.time_s[:, 0] / c.time_s[:, i], len(c.settings))
+    cost = estimate_of(c.cost[:, i], len(c.settings))
+    middle = float(np.median(c.time_s[:, i]))
+    dearer = float(np.median(c.cost[:, i] / c.cost[:, 0]))
+    first = c.settings[0].workers
+    text += f": {duration_text(middle)} per {c.what}, {gain.value:.2f}x the speed of {first} for {dearer:.2f}x its cost"
+    return Recommendation(
+        goal, c.settings[i].workers, c.settings[i].per_worker_batch, None, gain, cost, _condition(c, i), text
+    )
+
+
+def _marginal(c: _Candidates, i: int, prices: Prices) -> str:
+    """What the last hour saved cost."""
+    saved = float(np.median(c.time_s[:, i - 1]) - np.median(c.time_s[:, i])) / 3600.0
+    extra = float(np.median(c.cost[:, i]) - np.median(c.cost[:, i - 1]))
+    if saved <= 0:
+        return "the last step up saved nothing"
+    if prices.per_worker_hour is None and prices.per_node_hour is None:
+        return f"the last hour saved costs {max(0.0, extra) / 3600.0 / saved:.2g} worker-hours more"
+    return f"the last hour saved costs {max(0.0, extra) / saved:.3g} {prices.currency}".rstrip()
+
+
+def _condition(c: _Candidates, i: int) -> str:
+    seen = "measured" if c.measured[i] else "projected, not measured"
+    batch = c.settings[i].per_worker_batch
+    if c.what.startswith("training to"):
+        return f"{seen}; epochs from the accuracy curves"
+    if batch is None:
+        return f"{seen}; time only, accuracy was not looked at"
+    return f"{seen}; time only: holds if accuracy survives a global batch of {batch * c.settings[i].workers}"
+
+
+def _unanswered(goal: str, why: str) -> Recommendation:
+    return Recommendation(goal, None, None, None, None, None, "not answered", why)

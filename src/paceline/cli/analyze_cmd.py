@@ -1,0 +1,138 @@
+"""`paceline analyze`: a table measured anywhere, or a study folder -> the Analysis."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+import tomllib
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paceline.advise import Prices
+from paceline.analysis_json import analysis_data
+from paceline.answers import Ask, Cluster
+from paceline.cli.table_text import table_text
+from paceline.cluster import cluster_from, price_from
+from paceline.data import shipped
+from paceline.errors import TableError, UsageError
+from paceline.records import Analysis
+from paceline.table import read_settings, read_table
+from paceline.table_analysis import settings_of, table_analysis
+from paceline.units import count_range, duration
+
+__all__ = ["analyze"]
+
+
+class TimeIs(StrEnum):
+    """What a column that is only called time holds."""
+
+    step = "step"
+    epoch = "epoch"
+    job = "job"
+
+
+def analyze(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE|STUDY", help="A table (CSV, TSV, Markdown, text; - for stdin) or a study folder."
+        ),
+    ],
+    fit_up_to: Annotated[
+        int | None,
+        typer.Option(min=1, help="Fit only on points up to this many workers; the rest is held out."),
+    ] = None,
+    project: Annotated[str | None, typer.Option(help="Worker counts to project to: 8,16..1024.")] = None,
+    at: Annotated[
+        Path | None,
+        typer.Option(help="A table of settings to project to (workers, nodes, per_worker_batch)."),
+    ] = None,
+    cluster: Annotated[
+        Path | None, typer.Option(help="What is known of the machines and links (cluster.toml).")
+    ] = None,
+    time: Annotated[
+        TimeIs | None, typer.Option(help="What a column called only time or seconds holds.")
+    ] = None,
+    price: Annotated[str | None, typer.Option(help="2.5/gpu-h, 40/node-h, or a name of prices.toml.")] = None,
+    deadline: Annotated[str | None, typer.Option(help="The training must end within: 8 h, 01:30:00.")] = None,
+    budget: Annotated[float | None, typer.Option(help="The training may cost at most this much.")] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the analysis as JSON, and nothing else.")
+    ] = False,
+    html: Annotated[Path | None, typer.Option(help="Write the report page here.")] = None,
+) -> None:
+    """Speed-up, fit, projection with intervals or refusal, doubts and advice, from measurements."""
+    ask = ask_of(fit_up_to, project, at, prices_of(price, deadline, budget, None))
+    analysis, understood = analysis_of(source, ask=ask, cluster=cluster_of(cluster), time=time)
+    if html is not None:
+        write_html(analysis, html)
+    if json:
+        json_module.dump(analysis_data(analysis), sys.stdout, indent=1, allow_nan=False, ensure_ascii=False)
+        print()
+    else:
+        print(table_text(analysis, understood))
+
+
+def analysis_of(
+    source: Path, *, ask: Ask, cluster: Cluster | None, time: TimeIs | None = None
+) -> tuple[Analysis, tuple[str, ...]]:
+    """The Analysis of a table or of a study folder, and what was understood of the table."""
+    if source.is_dir():
+        from paceline.cli.study_answers import study_answers  # a study needs the store; a table does not
+
+        return study_answers(source, ask=ask, cluster=cluster), ()
+    table = read_table(text_of(source), time=None if time is None else time.value)  # type: ignore[arg-type]
+    return table_analysis(table, ask=ask, cluster=cluster, source={"table": str(source)}), table.understood
+
+
+def ask_of(fit_up_to: int | None, project: str | None, at: Path | None, prices: Prices) -> Ask:
+    """What the options ask for."""
+    return Ask(
+        fit_up_to=fit_up_to,
+        project_to=None if project is None else count_range(project),
+        at=() if at is None else settings_of(read_settings(text_of(at))),
+        prices=prices,
+    )
+
+
+def prices_of(price: str | None, deadline: str | None, budget: float | None, value: float | None) -> Prices:
+    """What resources cost and what is wanted."""
+    prices = Prices() if price is None else price_from(price, shipped("prices"))
+    return replace(
+        prices,
+        deadline_s=None if deadline is None else duration(deadline),
+        budget=budget,
+        value_per_hour=value,
+    )
+
+
+def cluster_of(path: Path | None) -> Cluster | None:
+    """The declared Cluster, or None."""
+    if path is None:
+        return None
+    try:
+        data = tomllib.loads(text_of(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not TOML: {error}", hint="compare with docs/prediction.md") from None
+    return cluster_from(data, shipped("links"))
+
+
+def text_of(path: Path) -> str:
+    """A whole text file, or standard input for `-`."""
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise TableError(f"{path} is not UTF-8 text", hint="save the table as CSV in UTF-8") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="check the path") from None
+
+
+def write_html(analysis: Analysis, path: Path) -> None:
+    """The report page of an Analysis."""
+    from paceline.report.page import write_page
+
+    write_page(analysis, path)

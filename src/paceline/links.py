@@ -1,0 +1,128 @@
+"""What a Link delivers: from a probe's sweep, or from a data sheet, always with how sure that is.
+
+    one all-reduce of n bytes over N workers (ring)   t = a0 + 2(N−1) α + 2(N−1)/N · n/B
+
+A sweep gives α and B by relative least squares. A data sheet gives a rate that no training reaches: how much of it
+arrives depends on the transport, and for TCP on the limit of a single flow, so a declared Link is a wide statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.errors import UsageError
+from paceline.records import Link
+
+__all__ = ["LinkBelief", "SweepRow", "Transport", "declared", "link_from_sweep", "measured"]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRow:
+    """One all-reduce of a probe."""
+
+    workers: int
+    size_bytes: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """How much of its nominal rate a kind of link delivers to gradients: log-normal medians and log-deviations."""
+
+    name: str
+    delivered_ratio: float
+    delivered_sd: float
+    latency_s: float
+    latency_sd: float
+    nominal_bytes_per_s: float | None = None
+    most_bytes_per_s: float | None = None  # whatever the nominal rate, e.g. the limit of one TCP flow
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkBelief:
+    """Rate and hop latency as log-normal beliefs: median and standard deviation of the log."""
+
+    bytes_per_s: float
+    bytes_sd: float
+    latency_s: float
+    latency_sd: float
+    source: str
+
+
+def measured(link: Link) -> LinkBelief:
+    """A Link that a probe measured, believed to 10 % in rate and 30 % in latency."""
+    return LinkBelief(
+        link.bytes_per_s, 0.10, max(link.latency_s, 1e-7), 0.30, link.source or link.name or "probe"
+    )
+
+
+def declared(transport: Transport, *, bytes_per_s: float | None = None) -> LinkBelief:
+    """A Link known from its specification only."""
+    nominal = bytes_per_s if bytes_per_s is not None else transport.nominal_bytes_per_s
+    if nominal is None or nominal <= 0:
+        raise UsageError(
+            f"link kind {transport.name!r} has no rate of its own",
+            hint="add gbit_per_s or bytes_per_s to the link",
+        )
+    rate = nominal * transport.delivered_ratio
+    if transport.most_bytes_per_s is not None:
+        rate = min(rate, transport.most_bytes_per_s)
+    return LinkBelief(
+        rate, transport.delivered_sd, transport.latency_s, transport.latency_sd, f"{transport.name}, declared"
+    )
+
+
+def link_from_sweep(rows: Sequence[SweepRow], *, name: str = "", source: str = "probe") -> Link:
+    """Latency per hop and bandwidth from a sweep, by least squares on relative residuals.
+
+    With one worker count the fixed cost of a call and its hops cannot be told apart: both count as latency.
+    """
+    usable = [row for row in rows if row.workers > 1 and row.seconds > 0]
+    if len({row.size_bytes for row in usable}) < 2:
+        raise UsageError(
+            f"a link needs all-reduce times of at least 2 sizes, {len(usable)} usable rows were given",
+            hint="paceline probe measures a whole sweep",
+        )
+    from scipy.optimize import nnls
+
+    hops = np.array([2.0 * (row.workers - 1) for row in usable])
+    moved = np.array([2.0 * (row.workers - 1) / row.workers * row.size_bytes for row in usable])
+    seconds = np.array([row.seconds for row in usable])
+    solution, _ = nnls(np.column_stack([hops / seconds, moved / seconds]), np.ones(len(usable)))
+    if solution[1] <= 0:
+        raise UsageError(
+            "the sweep does not grow with the size: bandwidth cannot be told", hint="probe larger buffers"
+        )
+    return Link(latency_s=float(solution[0]), bytes_per_s=float(1.0 / solution[1]), name=name, source=source)
+
+
+def transports(data: Mapping[str, Mapping[str, object]]) -> dict[str, Transport]:
+    """The kinds of links of a links.toml, by name."""
+    found = {}
+    for name, row in data.items():
+        try:
+            found[name] = Transport(
+                name=name,
+                delivered_ratio=_number(row["delivered_ratio"]),
+                delivered_sd=_number(row["delivered_sd"]),
+                latency_s=_number(row["latency_s"]),
+                latency_sd=_number(row["latency_sd"]),
+                nominal_bytes_per_s=_number(row["bytes_per_s"]) if "bytes_per_s" in row else None,
+                most_bytes_per_s=_number(row["most_bytes_per_s"]) if "most_bytes_per_s" in row else None,
+                source=str(row.get("source", "")),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"link kind {name!r} cannot be read: {error}", hint="compare with links.toml"
+            ) from None
+    return found
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    return float(value)

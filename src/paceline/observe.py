@@ -1,0 +1,220 @@
+"""Profiles -> what a fit sees: one setting per entry, its time, how sure it is, and in which unit of work.
+
+units   how many steps the time covers: 1 for a step; ceil(ceil(D/N)/b) for an epoch over D samples, times the
+        epochs for a whole training. Where D or b is unknown only the proportion is, and times are relative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.records import Estimate, Profile, TimeKind
+from paceline.step_law import Array, Overlap, Rows
+
+__all__ = ["Observed", "Setting", "labels", "observe", "rows_of", "time_of", "units_of"]
+
+_MOST_ROWS = 240  # a law with a dozen parameters learns nothing more from row 241, only slowness
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where to evaluate: workers, nodes, samples per worker and step (None: the one that was measured)."""
+
+    workers: int
+    nodes: int = 1
+    per_worker_batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The measurements of one series, as arrays."""
+
+    profiles: tuple[Profile, ...]
+    kind: TimeKind
+    workers: Array
+    nodes: Array
+    batch: Array  # 1 where the batch is unknown
+    time_s: Array
+    own_sd: Array  # of the log of the time, from repeats; 0 where one value stands alone
+    exposed_ratio: Array  # nan where unknown
+    units: Array
+    batches: Array  # the distinct measured ones, ascending
+    absolute: bool  # whether a step's seconds are known, not only proportions
+    samples: int | None
+    epochs: float | None
+    gradient_bytes: float | None
+    backend: str | None
+    overlap: Overlap | None
+
+    @property
+    def batch_known(self) -> bool:
+        return self.profiles[0].point.per_worker_batch is not None
+
+
+def labels(profile: Profile) -> tuple[object, ...]:
+    """What two Profiles must share to be described by one law."""
+    return (profile.point.varied, profile.point.backend, profile.point.variant)
+
+
+def time_of(profile: Profile, kind: TimeKind) -> Estimate | None:
+    """The quantity that a series is measured in."""
+    if kind == "step":
+        return profile.step_s
+    if kind == "epoch":
+        return profile.epoch_s
+    if kind == "job":
+        return profile.job_s
+    rate = profile.throughput_per_s
+    if rate is None:
+        return None
+    low = None if rate.high is None else 1.0 / rate.high
+    high = None if rate.low is None or rate.low <= 0 else 1.0 / rate.low
+    return Estimate(1.0 / rate.value, low, high, rate.n)
+
+
+def units_of(
+    setting: Setting, kind: TimeKind, *, samples: int | None, epochs: float | None, largest_batch: float
+) -> float:
+    """How many steps the time covers, exactly or in proportion."""
+    if kind == "step":
+        return 1.0
+    if kind == "sample":
+        return 1.0 / setting.workers
+    trained = (epochs or 1.0) if kind == "job" else 1.0
+    batch = setting.per_worker_batch
+    if samples is not None and batch is not None:
+        return trained * max(1.0, math.ceil(math.ceil(samples / setting.workers) / batch))
+    return trained * (largest_batch / (batch or largest_batch)) / setting.workers
+
+
+def observe(
+    profiles: Sequence[Profile], kind: TimeKind, *, samples: int | None = None, absolute: bool = True
+) -> Observed | None:
+    """The usable measurements of one series; None where there are none."""
+    usable = [p for p in profiles if p.state == "ok" and time_of(p, kind) is not None]
+    known = [p.point.per_worker_batch for p in usable]
+    if any(b is None for b in known) and any(b is not None for b in known):
+        usable = [p for p in usable if p.point.per_worker_batch is not None]
+    usable.sort(key=lambda p: (p.point.workers, p.point.nodes, p.point.per_worker_batch or 0))
+    if len(usable) > _MOST_ROWS:
+        chosen = np.unique(np.linspace(0, len(usable) - 1, _MOST_ROWS).astype(int))
+        usable = [usable[i] for i in chosen]
+    if not usable:
+        return None
+    times = [time for p in usable if (time := time_of(p, kind)) is not None]
+    batch = np.array([float(p.point.per_worker_batch or 1) for p in usable])
+    units = [
+        units_of(
+            Setting(p.point.workers, p.point.nodes, p.point.per_worker_batch),
+            kind,
+            samples=samples,
+            epochs=p.epochs,
+            largest_batch=float(batch.max()),
+        )
+        for p in usable
+    ]
+    real = kind == "step" and absolute
+    real = real or (
+        kind in ("epoch", "job") and samples is not None and usable[0].point.per_worker_batch is not None
+    )
+    return Observed(
+        profiles=tuple(usable),
+        kind=kind,
+        workers=np.array([float(p.point.workers) for p in usable]),
+        nodes=np.array([float(p.point.nodes) for p in usable]),
+        batch=batch,
+        time_s=np.array([time.value for time in times]),
+        own_sd=np.array([_log_sd(time) for time in times]),
+        exposed_ratio=np.array([_exposed_ratio(p, kind) for p in usable]),
+        units=np.array(units),
+        batches=np.unique(batch),
+        absolute=real,
+        samples=samples,
+        epochs=next((p.epochs for p in usable if p.epochs is not None), None),
+        gradient_bytes=_gradient_bytes(usable),
+        backend=usable[0].point.backend,
+        overlap=_overlap(usable),
+    )
+
+
+def rows_of(observed: Observed, settings: Sequence[Setting]) -> Rows:
+    """Settings as the step law takes them; a batch between two measured ones leans on both."""
+    batches = observed.batches
+    batch = np.array([float(s.per_worker_batch or batches[len(batches) // 2]) for s in settings])
+    if not observed.batch_known:
+        batch = np.ones(len(settings))
+    above = np.clip(np.searchsorted(batches, batch * (1 - 1e-9)), 0, len(batches) - 1)
+    below = np.where(batches[above] <= batch * (1 + 1e-9), above, np.maximum(above - 1, 0))
+    span = np.log(batches[above] / batches[below])
+    weight = np.where(span > 0, np.log(batch / batches[below]) / np.where(span > 0, span, 1.0), 0.0)
+    units = [
+        units_of(
+            s,
+            observed.kind,
+            samples=observed.samples,
+            epochs=observed.epochs,
+            largest_batch=float(batches.max()),
+        )
+        for s in settings
+    ]
+    return Rows(
+        workers=np.array([float(s.workers) for s in settings]),
+        nodes=np.array([float(s.nodes) for s in settings]),
+        batch=batch / reference_batch(observed),
+        below=below.astype(np.intp),
+        above=above.astype(np.intp),
+        weight=np.clip(weight, 0.0, 1.0),
+        units=np.array(units),
+    )
+
+
+def reference_batch(observed: Observed) -> float:
+    """The middle measured batch: t_ref is the time of a step at it."""
+    return float(observed.batches[len(observed.batches) // 2])
+
+
+def measured_rows(observed: Observed) -> Rows:
+    """The measured settings themselves, each with the units of its own epochs."""
+    settings = [Setting(p.point.workers, p.point.nodes, p.point.per_worker_batch) for p in observed.profiles]
+    rows = rows_of(observed, settings)
+    return Rows(rows.workers, rows.nodes, rows.batch, rows.below, rows.above, rows.weight, observed.units)
+
+
+def _log_sd(time: Estimate) -> float:
+    """Standard error of the log that a 90 % interval states."""
+    if time.low is None or time.high is None or time.low <= 0:
+        return 0.0
+    return max(0.0, math.log(time.high / time.low) / (2 * 1.645))
+
+
+def _exposed_ratio(profile: Profile, kind: TimeKind) -> float:
+    if kind != "step" or profile.exposed_s is None or profile.step_s is None or profile.point.workers == 1:
+        return math.nan
+    return min(1.0, max(0.0, profile.exposed_s.value / profile.step_s.value))
+
+
+def _gradient_bytes(profiles: Sequence[Profile]) -> float | None:
+    known = [p.exchanged_bytes_per_step.value for p in profiles if p.exchanged_bytes_per_step is not None]
+    positive = [size for size in known if size > 0]
+    return max(positive) if positive else None
+
+
+def _overlap(profiles: Sequence[Profile]) -> Overlap | None:
+    """The bucket timeline of the Profile with the fewest workers that has one."""
+    for profile in profiles:
+        alone = profile.compute_s or profile.step_s
+        if profile.buckets and profile.backward_end_s and alone is not None and alone.value > 0:
+            sizes = np.array([float(bucket.size_bytes) for bucket in profile.buckets])
+            if sizes.sum() <= 0:
+                continue
+            ready = np.array([bucket.ready_s for bucket in profile.buckets]) / alone.value
+            return Overlap(
+                ready_ratio=np.maximum.accumulate(ready),
+                end_ratio=profile.backward_end_s / alone.value,
+                tail_share=np.cumsum(sizes[::-1])[::-1] / sizes.sum(),
+            )
+    return None

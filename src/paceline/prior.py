@@ -1,0 +1,86 @@
+"""What is believed about a step's parameters before its times are seen: medians and log-deviations, with reasons.
+
+Calibrated once on step times of six networks on up to 64 T4 and on throughputs of ten networks on one to eight GPUs
+(docs/prediction.md says what was tuned on what). Relative ones are shares of the step on one worker.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.links import LinkBelief
+from paceline.observe import Observed
+from paceline.step_law import NAMES, Array, Structure
+
+__all__ = ["Belief", "belief", "bucket_count"]
+
+BUCKET_BYTES = 26_214_400  # DDP's default bucket: 25 MiB
+_UNKNOWN_BUCKETS = 3.0
+_BATCH_SD = 0.15  # step time against a straight line in the batch: tile and launch effects
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """Means and deviations of the log-parameters (logit for the two shares), in the order of a parameter vector."""
+
+    mean: Array
+    sd: Array
+
+
+def belief(
+    observed: Observed,
+    structure: Structure,
+    *,
+    inside: LinkBelief | None = None,
+    between: LinkBelief | None = None,
+) -> Belief:
+    """The prior of one structure for one series."""
+    alone = alone_s(observed)
+    known = observed.gradient_bytes if observed.absolute else None
+    buckets = bucket_count(observed)
+    mean, sd = np.zeros(len(NAMES)), np.ones(len(NAMES))
+
+    def put(name: str, median: float, deviation: float) -> None:
+        mean[NAMES.index(name)], sd[NAMES.index(name)] = math.log(median), deviation
+
+    put("x_i", 0.1 * alone, 1.0)
+    put("x_n", 0.6 * alone, 1.0)
+    if observed.absolute:
+        put("a_i", 2e-5 * buckets, 1.0)
+        put("a_n", 1e-4 * buckets, 1.0)
+    else:
+        put("a_i", 3e-4 * alone, 1.0)
+        put("a_n", 3e-3 * alone, 1.0)
+    for link, x, a in ((inside, "x_i", "a_i"), (between, "x_n", "a_n")):
+        if link is not None and known is not None:
+            put(x, known / link.bytes_per_s, link.bytes_sd)
+            put(a, link.latency_s * buckets, link.latency_sd)
+    put("kappa", 0.015, 1.3)
+    put("eta", 0.06, 0.5)
+    put("pair", 1.42 if structure.algorithm == "ring" else 1.0, 0.2)
+    put("cv", 0.005, 0.8)
+    put("t_ref", alone, 1.0)
+    fixed, deviation = {"epoch": (0.01, 1.5), "job": (0.05, 1.5)}.get(observed.kind, (1e-6, 0.01))
+    put("fixed", fixed * float(observed.time_s[0]), deviation)
+    mean[NAMES.index("omega")], sd[NAMES.index("omega")] = -0.3, 0.7
+    mean[NAMES.index("share")], sd[NAMES.index("share")] = -1.0, 1.5
+    count = len(observed.batches)
+    return Belief(np.append(mean, np.zeros(count)), np.append(sd, np.full(count, _BATCH_SD)))
+
+
+def alone_s(observed: Observed) -> float:
+    """Seconds of a step at the fewest workers: the scale of everything relative."""
+    fewest = observed.workers == observed.workers.min()
+    return float(np.exp(np.mean(np.log(observed.time_s[fewest] / observed.units[fewest]))))
+
+
+def bucket_count(observed: Observed) -> float:
+    """Buckets that a gradient travels in."""
+    if observed.overlap is not None:
+        return float(len(observed.overlap.tail_share))
+    if observed.gradient_bytes is None:
+        return _UNKNOWN_BUCKETS
+    return 1.0 + math.floor(observed.gradient_bytes / BUCKET_BYTES)

@@ -1,0 +1,199 @@
+"""A Law -> times at settings that were not measured, with 90 % prediction intervals, and the term that binds.
+
+    log T(N)  = mixture of structures × ensemble + s √(1 + 0.2 log2(N/N_fit)) z        z standard normal
+
+s is the discrepancy that no structure explains: 8 % inside a node, 14 % across nodes, calibrated on held-out counts
+(docs/prediction.md). A projection's value is the median; its interval the 5 % and 95 % quantiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.fit import Law
+from paceline.observe import Setting, rows_of
+from paceline.records import Estimate, Projection
+from paceline.step_law import NAMES, Array, Rows, Structure, exchange_s, log_time, terms
+from paceline.units import duration_text, percent_text
+
+__all__ = ["Draws", "draws", "estimate_of", "projections"]
+
+_INSIDE_SD = 0.08
+_ACROSS_SD = 0.14
+_GROWTH = 0.2
+_COPIES = 8  # discrepancies drawn for every member of the ensemble
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Samples of the predictive distribution, [samples × settings]."""
+
+    settings: tuple[Setting, ...]
+    time_s: Array
+    units: Array  # steps that the time covers
+    fixed_s: Array  # [samples]: the part of the time that no worker count changes
+
+
+def draws(law: Law, settings: Sequence[Setting], *, seed: int = 1) -> Draws:
+    """Samples of the time at every setting; one seed gives one answer."""
+    random = np.random.default_rng(seed)
+    rows = rows_of(law.observed, settings)
+    spread = _discrepancy(law, rows)
+    logs, fixed = [], []
+    for member in law.members:
+        time, _ = log_time(member.theta[1:], rows, member.structure, law.observed.overlap)
+        shared = random.standard_normal((len(time) * _COPIES, 1))  # a law that is off is off at every count
+        logs.append(np.repeat(time, _COPIES, axis=0) + spread * shared)
+        fixed.append(np.repeat(np.exp(member.theta[1:, NAMES.index("fixed")]), _COPIES))
+    return Draws(tuple(settings), np.exp(np.concatenate(logs)), rows.units, np.concatenate(fixed))
+
+
+def estimate_of(samples: Array, n: int) -> Estimate:
+    """Median and 90 % interval of samples."""
+    low, middle, high = (float(q) for q in np.quantile(samples, [0.05, 0.5, 0.95]))
+    return Estimate(middle, low, high, n)
+
+
+def projections(
+    law: Law, settings: Sequence[Setting], *, epochs: Array | None = None, seed: int = 1
+) -> tuple[Projection, ...]:
+    """Every setting projected. `epochs`: samples of the epochs to the target accuracy, [samples × settings]."""
+    if not settings:
+        return ()
+    predicted = draws(law, settings, seed=seed)
+    observed, kind = law.observed, law.observed.kind
+    base = int(np.argmin(observed.workers))
+    n = len(observed.time_s)
+    found = []
+    for i, setting in enumerate(settings):
+        time = predicted.time_s[:, i]
+        batch = setting.per_worker_batch
+        step = (time - predicted.fixed_s) / predicted.units[i] if kind in ("epoch", "job") else time
+        real = observed.absolute and kind != "sample"
+        rate: Array | None = None
+        if kind == "sample":
+            rate = 1.0 / time
+        elif kind == "step" and batch is not None:
+            rate = setting.workers * batch / time
+        elif observed.samples is not None and kind in ("epoch", "job"):
+            trained = (observed.epochs or 1.0) if kind == "job" else 1.0
+            rate = observed.samples * trained / time
+        gain = _speedup(law, base, setting, time)
+        more = setting.workers / float(observed.workers[base])
+        to_target = _time_to_accuracy(law, setting, time, None if epochs is None else epochs[:, i])
+        found.append(
+            Projection(
+                workers=setting.workers,
+                nodes=setting.nodes,
+                per_worker_batch=batch,
+                time_s=estimate_of(time, n),
+                time_kind=kind,
+                step_s=estimate_of(np.maximum(step, 1e-12), n) if real or kind == "step" else None,
+                throughput_per_s=None if rate is None else estimate_of(rate, n),
+                speedup=estimate_of(gain, n),
+                efficiency_ratio=estimate_of(gain / more, n),
+                time_to_accuracy_s=None if to_target is None else estimate_of(to_target, n),
+                explanation=explanation(law, setting),
+            )
+        )
+    return tuple(found)
+
+
+def explanation(law: Law, setting: Setting) -> str:
+    """The term that binds at a setting, and how large each is."""
+    rows = rows_of(law.observed, [setting])
+    shares: dict[str, list[float]] = {
+        "computing": [],
+        "exchange": [],
+        "waiting for late workers": [],
+        "fixed": [],
+    }
+    binding: list[str] = []
+    for member in law.members:
+        best = member.theta[:1]
+        compute, exposed, straggle = (
+            float(t[0, 0]) for t in terms(best, rows, member.structure, law.observed.overlap)
+        )
+        fixed = math.exp(best[0, NAMES.index("fixed")]) / float(rows.units[0])
+        whole = compute + exposed + straggle + fixed
+        for name, part in zip(shares, (compute, exposed, straggle, fixed), strict=True):
+            shares[name].append(part / whole)
+        binding.append(_binding(best, rows, member.structure))
+    middle = {name: float(np.median(parts)) for name, parts in shares.items()}
+    exchange = middle["exchange"]
+    name = max(middle, key=lambda key: middle[key])
+    text = f"{percent_text(middle['computing'])} computing, {percent_text(exchange)} exchange not hidden"
+    if middle["fixed"] > 0.02:
+        text += f", {percent_text(middle['fixed'])} fixed cost that no worker count changes"
+    if name == "computing" and exchange < 0.05 and middle["fixed"] < 0.05:
+        return text + ": computing binds"
+    if name == "fixed" or middle["fixed"] > exchange:
+        return text + ": the fixed cost binds"
+    bucket = _late_bucket(law, rows)
+    return text + ": " + max(set(binding), key=binding.count) + (f"; {bucket}" if bucket else "")
+
+
+def _binding(best: Array, rows: Rows, structure: Structure) -> str:
+    latency, move = (float(part[0, 0]) for part in exchange_s(best, rows, structure.algorithm))
+    where = "between nodes" if rows.nodes[0] > 1 else "between workers of a node"
+    return (
+        f"the latency of the links {where} binds"
+        if latency > move
+        else f"the rate of the links {where} binds"
+    )
+
+
+def _late_bucket(law: Law, rows: Rows) -> str | None:
+    """Which bucket ends the step, where hooks saw them: argmax_j [R_j + Σ_{i≥j} c_i]."""
+    overlap = law.observed.overlap
+    if overlap is None or rows.workers[0] < 2:
+        return None
+    member = law.members[0]
+    compute, _, _ = terms(member.theta[:1], rows, member.structure, overlap)
+    latency, move = exchange_s(member.theta[:1], rows, member.structure.algorithm)
+    count = len(overlap.tail_share)
+    left = np.arange(count, 0, -1) / count
+    ready = overlap.ready_ratio * compute[0, 0]
+    finish = ready + left * latency[0, 0] + overlap.tail_share * move[0, 0]
+    j = int(np.argmax(finish))
+    return f"bucket {j + 1} of {count}, ready after {duration_text(float(ready[j]))}, ends the step"
+
+
+def _speedup(law: Law, base: int, setting: Setting, time: Array) -> Array:
+    """Work per second against the measured Baseline of the same batch where there is one."""
+    observed = law.observed
+    batch = float(setting.per_worker_batch or observed.batch[base])
+    same = np.flatnonzero((observed.workers == observed.workers[base]) & (observed.batch == batch))
+    first = int(same[0]) if len(same) else base
+    before = float(observed.time_s[first])
+    if observed.kind == "step":
+        work = setting.workers * batch / (float(observed.workers[first]) * float(observed.batch[first]))
+        return np.asarray(work * before / time)
+    return before / time
+
+
+def _time_to_accuracy(law: Law, setting: Setting, time: Array, epochs: Array | None) -> Array | None:
+    """Epochs to the target × seconds per epoch, both as samples."""
+    observed = law.observed
+    if epochs is None:
+        return None
+    if observed.kind == "epoch":
+        per_epoch = time
+    elif observed.kind == "job" and observed.epochs:
+        per_epoch = time / observed.epochs
+    elif observed.kind == "step" and observed.samples and setting.per_worker_batch:
+        per_epoch = time * math.ceil(math.ceil(observed.samples / setting.workers) / setting.per_worker_batch)
+    else:
+        return None
+    return per_epoch * epochs[np.arange(len(time)) % len(epochs)]
+
+
+def _discrepancy(law: Law, rows: Rows) -> Array:
+    """s √(1 + 0.2 log2(N/N_fit)), per setting."""
+    farther = np.log2(np.maximum(1.0, rows.workers / law.observed.workers.max()))
+    base = np.where(rows.nodes > 1, _ACROSS_SD, _INSIDE_SD)
+    return np.asarray(base * np.sqrt(1.0 + _GROWTH * farther))

@@ -1,0 +1,190 @@
+"""When a number would be a guess: the rules, each with the measurement that would lift it and its price.
+
+not-comparable    speed-up above 1.05 × the worker ratio: the measurements do not belong together
+link-class        the target crosses a kind of link that was never measured nor declared
+not-identifiable  one worker count above 1 and no probe: latency and rate cannot be told apart beyond 4×
+batch             a per-worker batch that was not measured, and no neighbours within a factor 1.5
+horizon           more than 16 times the largest measured count
+wide-interval     a 90 % interval wider than 2×: the interval is shown, no point is claimed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from paceline.links import LinkBelief
+from paceline.observe import Observed, Setting
+from paceline.records import Profile, Projection, Refusal
+from paceline.units import duration_text
+
+__all__ = ["HORIZON", "SUPERLINEAR_RATIO", "incomparable", "price_text", "refusal", "too_wide"]
+
+SUPERLINEAR_RATIO = 1.05
+HORIZON = 16
+_NEIGHBOUR = 1.5
+_SEPARABLE = 4
+_WIDE = 2.0
+_STEPS, _LAUNCH_S = 40, 60.0
+
+
+def incomparable(profiles: Sequence[Profile]) -> tuple[Profile, ...]:
+    """Profiles that are faster than their workers allow, beyond 5 %, and not by noise."""
+    found = []
+    for profile in profiles:
+        efficiency = profile.efficiency_ratio
+        if efficiency is None or efficiency.value <= SUPERLINEAR_RATIO:
+            continue
+        if efficiency.low is None or efficiency.low > 1.0:
+            found.append(profile)
+    return tuple(found)
+
+
+def refusal(
+    observed: Observed,
+    setting: Setting,
+    *,
+    inside: LinkBelief | None = None,
+    between: LinkBelief | None = None,
+) -> Refusal | None:
+    """Why this setting is not projected, or None where it may be."""
+    rules = (
+        _not_comparable(observed, setting),
+        _batch(observed, setting),
+        _link_class(observed, setting, inside, between),
+        _not_identifiable(observed, setting, inside, between),
+        _horizon(observed, setting, inside, between),
+    )
+    return next((found for found in rules if found is not None), None)
+
+
+def too_wide(projection: Projection, observed: Observed) -> Refusal | None:
+    """The interval rule: the projection stands as an order of magnitude, with what would halve it."""
+    time = projection.time_s
+    if time.low is None or time.high is None or time.high <= _WIDE * time.low:
+        return None
+    middle = _geometric_middle(int(observed.workers.max()), projection.workers)
+    return Refusal(
+        projection.workers,
+        "wide-interval",
+        f"the 90 % interval at {projection.workers} workers spans {time.high / time.low:.1f}x "
+        f"({duration_text(time.low)} to {duration_text(time.high)}): an order of magnitude, not a prediction",
+        f"measure {middle} workers on as many nodes as you can borrow: {price_text(observed, middle)}",
+    )
+
+
+def price_text(observed: Observed, workers: int) -> str:
+    """What 40 steps at a count cost, at the pace of the largest measured one."""
+    largest = int(np.argmax(observed.workers))
+    step = float(observed.time_s[largest] / observed.units[largest])
+    wall = _LAUNCH_S + (_STEPS * step if observed.absolute else float(observed.time_s[largest]))
+    return f"about {duration_text(wall)}, {workers * wall / 3600:.2g} worker-hours"
+
+
+def _not_comparable(observed: Observed, setting: Setting) -> Refusal | None:
+    bad = incomparable(observed.profiles)
+    same = [
+        p for p in bad if not observed.batch_known or p.point.per_worker_batch == setting.per_worker_batch
+    ]
+    if not same:
+        return None
+    point, gain = same[0].point, same[0].efficiency_ratio
+    return Refusal(
+        setting.workers,
+        "not-comparable",
+        f"{point.workers} workers measured {gain.value if gain else 0:.0%} of a linear speed-up: "
+        "the two measurements do not belong together",
+        f"repeat {point.workers} workers and its Baseline on the same machine and data: "
+        f"{price_text(observed, point.workers)}",
+    )
+
+
+def _batch(observed: Observed, setting: Setting) -> Refusal | None:
+    if not observed.batch_known:
+        return None
+    wanted = setting.per_worker_batch
+    batches = observed.batches
+    if wanted is None or np.any(np.isclose(batches, wanted)):
+        return None
+    below, above = batches[batches < wanted], batches[batches > wanted]
+    if (
+        len(below)
+        and len(above)
+        and above.min() / below.max() <= _NEIGHBOUR**2
+        and (wanted / below.max() <= _NEIGHBOUR and above.min() / wanted <= _NEIGHBOUR)
+    ):
+        return None
+    return Refusal(
+        setting.workers,
+        "batch",
+        f"a per-worker batch of {wanted} was not measured (measured: {', '.join(f'{b:g}' for b in batches[:8])}); "
+        "step time between batches is not a straight line",
+        f"measure 1 worker at a per-worker batch of {wanted}: {price_text(observed, 1)}",
+    )
+
+
+def _link_class(
+    observed: Observed, setting: Setting, inside: LinkBelief | None, between: LinkBelief | None
+) -> Refusal | None:
+    crossed = bool(np.any(observed.nodes > 1))
+    if setting.nodes > 1 and not crossed and between is None:
+        return Refusal(
+            setting.workers,
+            "link-class",
+            f"{setting.nodes} nodes: no measurement crosses from one node to another, and no link was declared",
+            f"measure 2 nodes with 1 worker each ({price_text(observed, 2)}), "
+            "or declare [links.between] in a cluster file",
+        )
+    neighbours = bool(np.any(observed.workers > observed.nodes))
+    if setting.workers > setting.nodes and not neighbours and inside is None:
+        return Refusal(
+            setting.workers,
+            "link-class",
+            f"{setting.workers} workers on {setting.nodes} node(s): no measurement has two workers on one node, "
+            "and no link was declared",
+            f"measure 2 workers on one node ({price_text(observed, 2)}), or declare [links.inside] in a cluster file",
+        )
+    return None
+
+
+def _not_identifiable(
+    observed: Observed, setting: Setting, inside: LinkBelief | None, between: LinkBelief | None
+) -> Refusal | None:
+    several = np.unique(observed.workers)
+    several = several[several > several.min()] if len(several) > 1 else several[several > 1]
+    if len(several) != 1 or inside is not None or between is not None:
+        return None
+    most = _SEPARABLE * int(several[0])
+    if setting.workers <= most:
+        return None
+    return Refusal(
+        setting.workers,
+        "not-identifiable",
+        f"only {int(several[0])} workers were measured beside the Baseline: the latency and the rate of the links "
+        f"cannot be told apart, so nothing is said beyond {most} workers",
+        f"measure {2 * int(several[0])} workers ({price_text(observed, 2 * int(several[0]))}) or probe the links",
+    )
+
+
+def _horizon(
+    observed: Observed, setting: Setting, inside: LinkBelief | None, between: LinkBelief | None
+) -> Refusal | None:
+    largest = int(observed.workers.max())
+    limit = HORIZON * (largest if inside is None and between is None else max(4, largest))
+    if setting.workers <= limit:
+        return None
+    return Refusal(
+        setting.workers,
+        "horizon",
+        f"{setting.workers} workers are {setting.workers / largest:.0f} times the largest measured count ({largest}); "
+        f"the horizon is {limit}",
+        f"measure {_geometric_middle(largest, setting.workers)} workers: "
+        f"{price_text(observed, _geometric_middle(largest, setting.workers))}",
+    )
+
+
+def _geometric_middle(low: int, high: int) -> int:
+    """A power of two between two counts."""
+    middle = max(2.0, (low * high) ** 0.5)
+    return int(2 ** round(np.log2(middle)))

@@ -1,0 +1,152 @@
+"""What a step costs at N workers on M nodes, as a law with few parameters, for many parameter sets at once.
+
+    time      = units · T + fixed                        units: 1 (step), steps per epoch, or 1/N of the whole work
+    T         = F + exposed + straggle
+    F         = t(b) · (1 + κ g(p))                      p = workers per node;  g: 1[p>1], 2−2/p, log2 p
+    t(b)      = t_ref · (s + (1−s) b/b_ref) · exp(δ_b)
+    straggle  = cv · m(N) · F                            m(N): expected maximum of N standard normal values
+    exposed   = soft max(0, c − ω F)                     ω: share of the computation under which exchange can hide
+              = max_j [R_j + Σ_{i≥j} c_i] − end of backward            where hooks saw the buckets
+    c ring    = 2(N−M) a_i + 2(M−1) a_n + 2(N−1)/N · x
+    c tree    = 2(p−1) a_i + 2 log2(M) a_n + x
+    x         = max(x_i, x_n (1 + η(p−1)) · pair)        x_i counts where p > 1, x_n where M > 1, pair where M = 2
+
+x is the time to move the whole gradient once (bytes / bandwidth) and a the latency of one hop times the number of
+buckets: step times alone know these products, never their factors. Exactly two nodes are a case of their own: NCCL
+chooses for them what it never chooses for three.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["NAMES", "STRUCTURES", "Algorithm", "Array", "Overlap", "Rows", "Structure", "log_time", "terms"]
+
+Array = NDArray[np.float64]
+Algorithm = Literal["ring", "tree"]
+Dilation = Literal["any", "share", "log"]
+
+NAMES = ("x_i", "a_i", "x_n", "a_n", "kappa", "omega", "eta", "pair", "cv", "fixed", "t_ref", "share")
+_SOFT = 0.15  # of the exchange is never hidden completely: the last bucket has nothing left to hide under
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """One member of the mixture: how gradients travel, and how neighbours on a host slow each other."""
+
+    algorithm: Algorithm
+    dilation: Dilation
+
+
+STRUCTURES: tuple[Structure, ...] = (
+    Structure("ring", "any"),
+    Structure("ring", "share"),
+    Structure("ring", "log"),
+    Structure("tree", "any"),
+    Structure("tree", "share"),
+    Structure("tree", "log"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """The buckets as hooks saw them, as shares: ready and end of the computation, size of the bytes."""
+
+    ready_ratio: Array
+    end_ratio: float
+    tail_share: Array  # of all bytes, in this bucket and those after it
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Settings to evaluate, one entry each."""
+
+    workers: Array
+    nodes: Array
+    batch: Array  # samples per worker over the reference batch
+    below: NDArray[np.intp]  # index of the measured batch at or below
+    above: NDArray[np.intp]
+    weight: Array  # of `above`, 0..1
+    units: Array
+
+    @property
+    def per_node(self) -> Array:
+        """Workers on the fullest node: a synchronous step waits for its slowest worker."""
+        return np.ceil(self.workers / self.nodes - 1e-9)
+
+
+def log_time(
+    theta: Array, rows: Rows, structure: Structure, overlap: Overlap | None = None
+) -> tuple[Array, Array]:
+    """log of the time that was measured, and the share of a step that is not computation."""
+    compute, exposed, straggle = terms(theta, rows, structure, overlap)
+    step = compute + exposed + straggle
+    return np.log(rows.units * step + _value(theta, "fixed")), (exposed + straggle) / step
+
+
+def terms(
+    theta: Array, rows: Rows, structure: Structure, overlap: Overlap | None = None
+) -> tuple[Array, Array, Array]:
+    """Computation, exposed exchange and waiting for stragglers, seconds per step, [parameter sets × rows]."""
+    compute = compute_s(theta, rows, structure.dilation)
+    latency, move = exchange_s(theta, rows, structure.algorithm)
+    if overlap is None:
+        over = latency + move - _unit(theta, "omega") * compute
+        exposed = 0.5 * (over + np.sqrt(over * over + (_SOFT * (latency + move)) ** 2))
+    else:
+        buckets = len(overlap.tail_share)
+        finish = np.zeros_like(compute)
+        for j, (ready, tail) in enumerate(zip(overlap.ready_ratio, overlap.tail_share, strict=True)):
+            finish = np.maximum(finish, ready * compute + latency * (buckets - j) / buckets + move * tail)
+        exposed = np.maximum(0.0, finish - overlap.end_ratio * compute) * (rows.workers > 1)
+    straggle = _value(theta, "cv") * expected_maximum(rows.workers) * compute
+    return compute, np.asarray(exposed), np.asarray(straggle)
+
+
+def compute_s(theta: Array, rows: Rows, law: Dilation) -> Array:
+    """F: what a step would cost if exchange were free, [parameter sets × rows]."""
+    share, first = _unit(theta, "share"), len(NAMES)
+    delta = theta[:, first + rows.below] * (1 - rows.weight) + theta[:, first + rows.above] * rows.weight
+    alone = _value(theta, "t_ref") * (share + (1 - share) * rows.batch) * np.exp(delta)
+    return np.asarray(alone * (1.0 + _value(theta, "kappa") * dilation(law, rows.per_node)))
+
+
+def exchange_s(theta: Array, rows: Rows, algorithm: Algorithm) -> tuple[Array, Array]:
+    """Latency and movement of one exchange of all gradients when nothing hides it, [parameter sets × rows]."""
+    n, m, p = rows.workers, rows.nodes, rows.per_node
+    inside = _value(theta, "x_i") * (p > 1)
+    across = _value(theta, "x_n") * (1 + _value(theta, "eta") * (p - 1)) * (m > 1)
+    across = across * np.where(m == 2, _value(theta, "pair"), 1.0)
+    move = np.maximum(inside, across)
+    a_i, a_n = _value(theta, "a_i"), _value(theta, "a_n")
+    if algorithm == "ring":
+        return 2 * (n - m) * a_i + 2 * (m - 1) * a_n, 2 * (n - 1) / n * move
+    return 2 * (p - 1) * a_i + 2 * np.log2(m) * a_n, move
+
+
+def dilation(law: Dilation, per_node: Array) -> Array:
+    """g(p): how much neighbours on the host count; 0 alone, 1 with one neighbour."""
+    if law == "any":
+        return np.asarray(per_node > 1, dtype=float)
+    if law == "share":
+        return np.asarray(2.0 - 2.0 / per_node)
+    return np.asarray(np.log2(per_node))
+
+
+def expected_maximum(workers: Array) -> Array:
+    """Expected maximum of N standard normal values: Blom's Φ⁻¹((N−3/8)/(N+1/4)), exactly 0 at N = 1."""
+    from scipy.special import ndtri
+
+    return np.asarray(np.where(workers > 1, ndtri((workers - 0.375) / (workers + 0.25)), 0.0))
+
+
+def _value(theta: Array, name: str) -> Array:
+    return np.asarray(np.exp(theta[:, NAMES.index(name)])[:, None])
+
+
+def _unit(theta: Array, name: str) -> Array:
+    return np.asarray(1.0 / (1.0 + np.exp(-theta[:, NAMES.index(name)])))[:, None]
