@@ -163,8 +163,17 @@ def test_a_complete_study_runs_nothing_again(studied):
     for target in (("s",), ("s/study.toml",), ("--out", "s", str(PLAIN))):
         done = desk("study", *target, cwd=where)
         assert done.returncode == 0, done.stderr
+        assert "every trial is complete" in done.stderr
         assert "trial w" not in done.stderr
     assert read_results(StudyFolder(where / "s")) == before
+
+
+def test_looking_at_a_study_changes_nothing(studied):
+    where, _ = studied
+    before = {path: path.stat().st_mtime_ns for path in (where / "s").rglob("*")}
+    assert desk("show", "s", cwd=where).returncode == 0
+    assert desk("compare", "s", "s", cwd=where).returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in (where / "s").rglob("*")} == before
 
 
 def test_another_script_in_the_same_folder_is_refused(studied):

@@ -18,7 +18,6 @@ from paceline.cli.plan_text import print_json
 from paceline.config import command_text
 from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
 from paceline.stats import scaled
-from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import first_started, read_results
 
@@ -34,7 +33,7 @@ _COLUMNS = (
 
 
 def analysis_of_folder(folder: StudyFolder, study: Study) -> Analysis:
-    """Everything that the complete trials say, computed anew and written down."""
+    """Everything that the complete trials say, computed anew."""
     results = read_results(folder)
     source = {
         "command": command_text(study.workload),
@@ -47,10 +46,7 @@ def analysis_of_folder(folder: StudyFolder, study: Study) -> Analysis:
         "workers": _seen(results),
         "threads_per_worker": study.threads,
     }
-    analysis = study_analysis(study, results, source)
-    if folder.trials.is_dir():
-        write_json(folder.analysis_json, analysis_data(analysis))
-    return analysis
+    return study_analysis(study, results, source)
 
 
 def _seen(results: Sequence[TrialResult]) -> dict[str, list[str]]:

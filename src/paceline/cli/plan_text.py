@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from typing import TextIO
 
 from paceline.config import command_text
 from paceline.launch.command import command_line
 from paceline.plan import plan_study, steps_of_trial
-from paceline.records import Study
+from paceline.records import Study, TrialResult
 from paceline.run.missing import device_s, expected_wall_s, missing
 from paceline.run.trial import Bench, trial_command_at
 from paceline.store.paths import StudyFolder
-from paceline.store.trial_files import read_results
 from paceline.units import duration_text
 
 __all__ = ["print_json", "print_plan"]
@@ -24,20 +24,26 @@ def print_json(data: object) -> None:
     print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def print_plan(folder: StudyFolder, study: Study, *, bench: Bench, file: TextIO) -> None:
-    """The points, one command each, and the price of what is missing."""
-    plan, results = plan_study(study), read_results(folder)
+def print_plan(
+    folder: StudyFolder, study: Study, *, results: Sequence[TrialResult], bench: Bench, file: TextIO
+) -> None:
+    """The points of which something is missing, one command each, and its price."""
+    plan = plan_study(study)
     todo = missing(plan, results, study)
     wall_s = sum(expected_wall_s(trial.point, results, study) for trial in todo)
     price = sum(trial.point.workers * expected_wall_s(trial.point, results, study) for trial in todo)
     say = [f"Study of {command_text(study.workload)} in {folder.root}"]
+    if not todo:
+        print(f"{say[0]}: every trial is complete.", file=file)
+        return
     for point in plan.points:
         own = [trial for trial in todo if trial.point.id == point.id]
+        if not own:
+            continue
         launches, workers = _count(len(own), "launch", "launches"), _count(point.workers, "worker", "workers")
         say.append(f"  {point.id}: {launches} of {steps_of_trial(study)} steps on {workers}")
-        if own:
-            command = trial_command_at(folder, study, own[0], bench)
-            say.append(f"    cd {shlex.quote(command.directory)} && {command_line(command)}")
+        command = trial_command_at(folder, study, own[0], bench)
+        say.append(f"    cd {shlex.quote(command.directory)} && {command_line(command)}")
     threads = _count(bench.threads, "CPU thread", "CPU threads")
     say.append(f"{threads} per worker, the same at every point (OMP_NUM_THREADS).")
     trials = _count(len(todo), "trial", "trials")

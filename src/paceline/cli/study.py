@@ -16,6 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from paceline import config, units
+from paceline.analysis_json import analysis_data
 from paceline.cli.answer import analysis_of_folder, print_analysis
 from paceline.cli.plan_text import print_json, print_plan
 from paceline.cli.progress import progress_listener
@@ -30,7 +31,9 @@ from paceline.records import Analysis, Study
 from paceline.run.clock import SystemClock
 from paceline.run.study import run_study
 from paceline.run.trial import Bench
+from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
+from paceline.store.trial_files import read_results
 
 __all__ = ["plan", "study"]
 
@@ -136,7 +139,7 @@ def study(
         if json:
             print_json(asdict(plan_study(wanted)))
         else:
-            print_plan(folder, wanted, bench=bench, file=sys.stdout)
+            print_plan(folder, wanted, results=read_results(folder), bench=bench, file=sys.stdout)
         return
     _measure(folder, wanted, bench=bench, retry_failed=retry_failed, json=json)
 
@@ -172,13 +175,15 @@ def plan(
 def finish(folder: StudyFolder, study: Study, *, json: bool) -> Analysis:
     """Analyse what is there, write what is derived from it, and print it. The one place where a study ends."""
     analysis = analysis_of_folder(folder, study)
+    write_json(folder.analysis_json, analysis_data(analysis))
     print_analysis(analysis, folder=folder, json=json)
     return analysis
 
 
 def _measure(folder: StudyFolder, study: Study, *, bench: Bench, retry_failed: bool, json: bool) -> None:
-    if not folder.study_toml.exists():
-        print_plan(folder, study, bench=bench, file=sys.stderr)
+    held = read_results(folder)
+    kept = [result for result in held if result.state == "ok"] if retry_failed else held
+    print_plan(folder, study, results=kept, bench=bench, file=sys.stderr)
     stopped: str | None = None
     interrupted = False
     with _terminated_like_interrupted(), progress_listener(study) as listener:
