@@ -9,14 +9,14 @@ import pytest
 SRC = Path(__file__).parent.parent / "src"
 # a name may import names of its own line and of the lines above; table_columns counts as table
 LAYERS = """errors units records
-stats collectives step_law least_squares reliability constants
+stats collectives step_law observe least_squares reliability constants
 config plan table
 split links timeline
 curve convergence measured
-fit baselines observe prior
+fit baselines prior
 project check refuse
 advise verdict
-answers analyze analysis_json compare
+answers table_analysis analyze analysis_json compare
 launch store report
 run
 cli"""
