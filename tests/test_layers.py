@@ -16,8 +16,8 @@ curve convergence measured
 fit baselines prior
 project check refuse
 advise verdict
-answers table_analysis analyze analysis_json compare
-launch store report
+answers cluster table_analysis analyze analysis_json compare
+launch store report data
 run
 cli"""
 RANK = {name: rank for rank, line in enumerate(LAYERS.splitlines()) for name in line.split()}

@@ -29,6 +29,7 @@ VERBS = {
     "plan": ("paceline.cli.study", "plan", "Show what a study would run and cost, and run nothing."),
     "show": ("paceline.cli.show", "show", "Show what a study has found so far."),
     "compare": ("paceline.cli.compare", "compare", "Compare two studies; fail a pipeline on a threshold."),
+    "analyze": ("paceline.cli.analyze_cmd", "analyze", "Analyse a table measured anywhere, or a study."),
     "schema": ("paceline.cli.schema", "schema", "Print the JSON schema of study.toml or analysis.json."),
 }
 
