@@ -238,6 +238,13 @@ def test_a_terminal_gets_a_live_table_and_a_reader_gets_the_data(tmp_path):
     assert stdout.decode().startswith("1 worker")
 
 
+def test_a_terminal_without_unicode_gets_no_traceback(studied):
+    where, _ = studied
+    plain = {**environment(), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([*DESK, "show", "s"], cwd=where, env=plain, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_schema_is_json_and_says_its_version(tmp_path):
     for of in ("analysis", "study"):
         data = json.loads(desk("schema", of, cwd=tmp_path).stdout)

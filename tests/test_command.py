@@ -107,6 +107,13 @@ def test_who_starts_the_workers_is_read_from_the_script(tmp_path, text, start):
     assert start_of(tmp_path / "t.py") == start
 
 
+def test_a_desk_without_torch_says_how_to_name_another_python(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="has no torch") as refusal:
+        interpreter(None)
+    assert "--python" in refusal.value.hint
+
+
 def test_an_interpreter_that_does_not_exist_is_refused():
     with pytest.raises(UsageError, match="no Python at 'nowhere'"):
         interpreter("nowhere")

@@ -265,6 +265,11 @@ def test_workers_that_never_came_are_counted():
     assert ended(code=0, endings=ENOUGH[:1])[1] == "1 of 2 workers took part and ended (exit code 0)"
 
 
+def test_more_workers_than_asked_for_are_not_the_point_that_was_asked_for():
+    state, reason = ended(code=0, workers=1, endings=ENOUGH)
+    assert (state, reason) == ("crashed", "2 workers took part where 1 was asked for")
+
+
 def test_an_end_without_any_word_shows_the_last_line_of_the_log():
     assert ended(code=2, log="noise\nNo module named torch\n\n")[1].endswith(
         "(exit code 2): No module named torch"

@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -70,6 +71,9 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def exit_code(args: Sequence[str]) -> int:
     """Carry out one command line; what it prints, and the exit code it deserves."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show ± shows ?, not a traceback
     app = typer.Typer(
         cls=Verbs, add_completion=True, rich_markup_mode=None, no_args_is_help=True, epilog=_EPILOG
     )

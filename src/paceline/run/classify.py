@@ -60,8 +60,10 @@ def classify(evidence: Evidence) -> tuple[State, str | None]:
         for e in evidence.endings
         if e.reason == "enough" or (e.reason == "returned" and _stepped(evidence, e))
     ]
-    if len(good) >= evidence.workers:
+    if len(good) == evidence.workers:
         return "ok", None
+    if len(good) > evidence.workers:
+        return "crashed", f"{len(good)} workers took part where {evidence.workers} was asked for"
     failure = _first_cause(evidence.failures)
     if failure is not None and (not _echo(failure) or _died(evidence.log) is None):
         return "oom" if failure.oom else "crashed", _failure_text(failure, evidence)
