@@ -134,7 +134,7 @@ class Agent:
             self.exchanges.after_backward(tensors)
             self.timeline.after_backward(self.exchanges.last_backward)
         elif self.exchanges.device is not None:
-            self.exchanges.device.after_backward()
+            self.exchanges.device.forget_backward()
 
     # ------------------------------------------------------------ ending
 

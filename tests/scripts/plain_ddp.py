@@ -69,15 +69,21 @@ def main(argv=None):
     parser.add_argument("--loader-context", default=None, help="fork or spawn")
     parser.add_argument("--steps", type=int, default=0, help="stop after so many; 0: never")
     parser.add_argument("--save", default="")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (the first device, shared)")
+    parser.add_argument("--backend", default="gloo")
+    parser.add_argument("--compile", action="store_true")
     args = parser.parse_args(argv)
 
-    dist.init_process_group("gloo")
+    dist.init_process_group(args.backend)
     rank, world = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
+    torch.set_default_device(args.device)
     network = torch.nn.Sequential(
         torch.nn.Linear(args.width, args.width), torch.nn.ReLU(), torch.nn.Linear(args.width, 1)
     )
+    torch.set_default_device("cpu")
     ddp = DistributedDataParallel(network)
+    forward = torch.compile(ddp) if args.compile else ddp
     if args.slow_exchange:
         ddp.register_comm_hook(args.slow_exchange, delayed_hook)
     if args.optimizer == "adam":
@@ -99,10 +105,10 @@ def main(argv=None):
         for index, (inputs, targets) in enumerate(loader):
             last = (index + 1) % args.accumulate == 0
             if last:
-                loss = step(ddp, inputs, targets, args, rank)
+                loss = step(forward, inputs, targets, args, rank)
             else:
                 with ddp.no_sync():
-                    loss = step(ddp, inputs, targets, args, rank)
+                    loss = step(forward, inputs, targets, args, rank)
                 continue
             optimizer.step()
             optimizer.zero_grad()
@@ -117,6 +123,7 @@ def main(argv=None):
 
 
 def step(ddp, inputs, targets, args, rank):
+    inputs, targets = inputs.to(args.device), targets.to(args.device)
     if args.compute:
         time.sleep(args.compute)
     for _ in range(args.matmuls):
