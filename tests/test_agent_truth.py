@@ -5,6 +5,10 @@ Computation is sleep here: two cores shared with others would otherwise add thei
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+
 import pytest
 
 from paceline.curve import curve, launches
@@ -65,3 +69,37 @@ def test_a_late_worker_is_found_without_ddp_too(tmp_path):
     _, split = measured(tmp_path, "by_hand.py", "0.05")
     assert split.straggle_s == pytest.approx(0.050, rel=0.10)
     assert split.slowest_worker == 1
+
+
+RATE_BYTES_PER_S = 40e6
+BURST_BYTES = 32_000
+
+
+@pytest.fixture
+def slow_loopback():
+    """A network namespace whose loopback carries 320 Mbit/s."""
+    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("tc") is None:
+        pytest.skip("needs root, ip and tc (iproute2) for a shaped link")
+    name = f"paceline-test-{os.getpid()}"
+    if subprocess.run(["ip", "netns", "add", name], check=False).returncode:
+        pytest.skip("network namespaces cannot be made here")
+    try:
+        for command in (
+            "ip link set lo mtu 1500 up",
+            f"tc qdisc add dev lo root tbf rate 320mbit burst {BURST_BYTES} latency 400ms",
+        ):
+            subprocess.run(["ip", "netns", "exec", name, *command.split()], check=True)
+        yield name
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@pytest.mark.root
+def test_a_shaped_link_is_wire_time_and_nobody_is_late(tmp_path, slow_loopback):
+    """Two workers each send the gradients once (ring: 2(n-1)/n = 1), and the loopback carries both directions."""
+    asked = ("--compute", "0.03", "--width", "512")
+    _, split = measured(tmp_path, "plain_ddp.py", *asked, namespace=slow_loopback)
+    sent_bytes = 2 * split.exchanged_bytes_per_step * (1 + 66 / 1448)  # Ethernet, IP and TCP headers
+    assert split.wire_s == pytest.approx((sent_bytes - BURST_BYTES) / RATE_BYTES_PER_S, rel=0.10)
+    assert split.straggle_s < 0.05 * split.wire_s + 0.002
+    assert split.slowest_worker is None

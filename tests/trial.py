@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import paceline_agent
-from paceline.launch.local import LocalLauncher
+from paceline.launch.command import Command
+from paceline.launch.local import LocalLaunch, LocalLauncher
 from paceline.plan import plan_study
 from paceline.records import Split, Study, TrialResult, Workload
 from paceline.run.clock import SystemClock
@@ -17,17 +20,30 @@ from paceline.store.paths import StudyFolder
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
-def bench() -> Bench:
-    import sys
+class InNamespace:
+    """A launcher that starts trials inside a network namespace."""
 
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def start(self, command: Command, output: BinaryIO) -> LocalLaunch:
+        inside = ("ip", "netns", "exec", self.name, *command.argv)
+        return LocalLauncher().start(replace(command, argv=inside), output)
+
+    def end_leftovers(self, study_tag: str) -> int:
+        return LocalLauncher().end_leftovers(study_tag)
+
+
+def bench(namespace: str | None = None) -> Bench:
     agent = Path(paceline_agent.__file__).parent
-    return Bench(LocalLauncher(), sys.executable, 1, agent, str(agent.parent), SystemClock())
+    launcher = LocalLauncher() if namespace is None else InNamespace(namespace)
+    return Bench(launcher, sys.executable, 1, agent, str(agent.parent), SystemClock())
 
 
 def trial(folder: Path, script: str, *args: str, workers: int = 2, **asked: Any) -> TrialResult:
     """One launch of tests/scripts/SCRIPT (or `-m module`) with these arguments."""
     kind, name = ("module", script[3:]) if script.startswith("-m ") else ("script", str(SCRIPTS / script))
-    start = asked.pop("start", "torchrun")
+    start, namespace = asked.pop("start", "torchrun"), asked.pop("namespace", None)
     study = Study(
         Workload(kind, name, args, start=start),
         workers=(workers,),
@@ -38,7 +54,7 @@ def trial(folder: Path, script: str, *args: str, workers: int = 2, **asked: Any)
         StudyFolder(folder / "study"),
         study,
         plan_study(study).trials[0],
-        bench=bench(),
+        bench=bench(namespace),
         stepped=lambda beats: None,
     )
 
