@@ -64,6 +64,13 @@ def test_what_would_not_be_comparable_is_refused(asked):
         joined(HELD, asked, workload=None)
 
 
+def test_a_smaller_count_may_not_move_the_batches_that_were_derived_from_the_smallest():
+    both = replace(HELD, workers=(2, 4), scaling=("weak", "strong"), per_worker_batch=(8,))
+    assert joined(both, {"workers": (8,)}, workload=None).workers == (2, 4, 8)
+    with pytest.raises(UsageError, match="fewer than 2 workers would not be comparable"):
+        joined(both, {"workers": (1,)}, workload=None)
+
+
 def test_another_script_or_other_args_are_refused():
     for other in (replace(HELD.workload, name="b.py"), replace(HELD.workload, args=())):
         with pytest.raises(UsageError, match=r"holds a study of train\.py --x 1"):

@@ -172,7 +172,10 @@ def joined(held: Study, asked: Mapping[str, object], *, workload: Workload | Non
             raise _contradiction(f"--{name}", before, value)
         elif name == "vary":
             changes[name] = _united_vary(held.vary, value)
-    return checked(replace(held, **changes))  # type: ignore[arg-type]  # the names and types are those of asked
+    wider = checked(replace(held, **changes))  # type: ignore[arg-type]  # the names and types are those of asked
+    if _base_matters(held) and min(wider.workers) != min(held.workers):
+        raise _contradiction("--workers", held.workers, f"fewer than {min(held.workers)} workers")
+    return wider
 
 
 def command_text(workload: Workload) -> str:
@@ -202,6 +205,13 @@ def _contradiction(flag: str, before: object, now: object) -> UsageError:
         f"the trials in this folder were made with {flag} {before}; {now} would not be comparable",
         hint="give the new study its own folder with --out",
     )
+
+
+def _base_matters(study: Study) -> bool:
+    """Whether batches of one scaling were derived from the other's at the smallest worker count."""
+    strong = "strong" in study.scaling and bool(study.per_worker_batch) and not study.global_batch
+    weak = "weak" in study.scaling and bool(study.global_batch) and not study.per_worker_batch
+    return strong or weak
 
 
 def _mentions(study: Study, placeholder: str) -> bool:
