@@ -6,25 +6,16 @@ note: worth knowing · doubt: the numbers stand but their meaning is in question
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
 
+from paceline.check_limits import agent_troubles, limits
+from paceline.check_noise import noise
 from paceline.curve import Launches
 from paceline.records import Finding, Profile, TrialResult
 from paceline.split import number
-from paceline.units import bytes_text, duration_text, percent_text
 
 __all__ = ["study_findings"]
 
-FEWEST_LAUNCHES = 3
-FEWEST_STEPS = 10
-FOREIGN_RATIO = 0.10  # of the host's cores, taken by others while we measured
-STEAL_RATIO = 0.02
-WIDE_RATIO = 0.10
-INPUT_RATIO = 0.10
-WIRE_RATIO = 0.15
-STRAGGLE_RATIO = 0.10
-OVERHEAD_RATIO = 0.01
-OVERHEAD_S = 1e-4
+FEWEST_STEPS_PER_EPOCH = 10
 DRIFT_RATIO = 1e-5
 
 
@@ -36,9 +27,9 @@ def study_findings(groups: Sequence[Launches], profiles: Sequence[Profile]) -> t
         if group.splits:
             found += _exchange(group)
             found += _data(group)
-            found += _noise(group, profile)
-            found += _limits(group, profile)
-            found += _agent(group, profile)
+            found += noise(group, profile)
+            found += limits(group, profile)
+            found += agent_troubles(group, profile)
     found += _learning_rate(groups)
     rank = {"void": 0, "doubt": 1, "note": 2}
     return tuple(sorted(found, key=lambda finding: rank[finding.level]))
@@ -158,198 +149,20 @@ def _data(group: Launches) -> Iterator[Finding]:
         if (info := _loader(w.manifest))
     }
     size = min((s for s in sizes if s), default=None)
-    if size and point.global_batch and size < FEWEST_STEPS * point.global_batch:
+    if size and point.global_batch and size < FEWEST_STEPS_PER_EPOCH * point.global_batch:
         yield Finding(
             "small-dataset",
             "note",
             f"{point.id}: {size:.0f} samples are {size / point.global_batch:.1f} steps per epoch at global batch "
             f"{point.global_batch}: start-up and epoch ends weigh more than steps",
             value=size / point.global_batch,
-            threshold=float(FEWEST_STEPS),
+            threshold=float(FEWEST_STEPS_PER_EPOCH),
         )
 
 
 def _loader(manifest: Mapping[str, object]) -> Mapping[str, object] | None:
     info = manifest.get("loader")
     return info if isinstance(info, Mapping) else None
-
-
-def _noise(group: Launches, profile: Profile) -> Iterator[Finding]:
-    """Can the interval be trusted, and who else was on the machine?"""
-    point, n = group.point, len(group.splits)
-    if n < FEWEST_LAUNCHES:
-        yield Finding(
-            "few-launches",
-            "doubt",
-            f"{point.id}: {n} launch{'es' if n > 1 else ''} only; launches of one point differ by 1-10 % on an idle machine",
-            value=float(n),
-            threshold=float(FEWEST_LAUNCHES),
-            hint=f"paceline study STUDY --repeats {FEWEST_LAUNCHES + 2}",
-        )
-    step = profile.step_s
-    if (
-        step
-        and step.low is not None
-        and step.high is not None
-        and (step.high - step.low) / 2 > WIDE_RATIO * step.value
-    ):
-        half = (step.high - step.low) / 2 / step.value
-        yield Finding(
-            "wide-interval",
-            "doubt",
-            f"{point.id}: the step time is known to ± {half * 100:.0f}% only",
-            value=half,
-            threshold=WIDE_RATIO,
-            hint="more --repeats, or a quieter machine",
-        )
-    if any(not part.settled for part in group.splits):
-        yield Finding(
-            "not-settled",
-            "doubt",
-            f"{point.id}: step times had not settled after the warm-up in "
-            f"{sum(not p.settled for p in group.splits)} of {n} launches",
-            hint="raise --warmup",
-        )
-    if min(part.steps for part in group.splits) < FEWEST_STEPS:
-        fewest = min(part.steps for part in group.splits)
-        yield Finding(
-            "few-steps",
-            "doubt",
-            f"{point.id}: only {fewest} steady steps in a launch",
-            value=float(fewest),
-            threshold=float(FEWEST_STEPS),
-            hint="raise --steps, or let the script run for more steps",
-        )
-    foreign = [share for r in group.results if (share := _foreign_share(r)) is not None]
-    if foreign and fmean(foreign) > FOREIGN_RATIO:
-        yield Finding(
-            "foreign-cpu",
-            "doubt",
-            f"{point.id}: other processes took {percent_text(fmean(foreign))} of this host's cores while it was measured",
-            value=fmean(foreign),
-            threshold=FOREIGN_RATIO,
-            hint="stop them, or raise --repeats",
-        )
-    steal = [share for r in group.results if (share := _window_share(r, "host_steal_s")) is not None]
-    if steal and fmean(steal) > STEAL_RATIO:
-        yield Finding(
-            "stolen-cpu",
-            "doubt",
-            f"{point.id}: the hypervisor gave {percent_text(fmean(steal))} of this machine's cores to others",
-            value=fmean(steal),
-            threshold=STEAL_RATIO,
-            hint="measure on a machine that is not shared, or raise --repeats",
-        )
-    cpus = [number(w.manifest, "cpus") for r in group.results for w in r.workers]
-    threads = [number(w.manifest, "threads") for r in group.results for w in r.workers]
-    devices = {w.manifest.get("device") for r in group.results for w in r.workers}
-    if (
-        cpus
-        and cpus[0]
-        and threads
-        and threads[0]
-        and devices == {"cpu"}
-        and point.workers * threads[0] > cpus[0]
-    ):
-        yield Finding(
-            "more-workers-than-cores",
-            "doubt",
-            f"{point.id}: {point.workers} workers × {threads[0]:.0f} threads share {cpus[0]:.0f} cores: "
-            "this measures the operating system's scheduler, not how the training scales",
-            value=point.workers * threads[0],
-            threshold=cpus[0],
-            hint="use at most as many workers as cores, or more machines",
-        )
-
-
-def _window_share(result: TrialResult, name: str) -> float | None:
-    """Share of all cores of the host, over the measured window of worker 0."""
-    for worker in result.workers[:1]:
-        window = worker.manifest.get("window")
-        cpus = number(worker.manifest, "cpus")
-        if isinstance(window, Mapping) and cpus:
-            spent, wall = number(window, name), number(window, "wall_s")
-            if spent is not None and wall:
-                return spent / wall / cpus
-    return None
-
-
-def _foreign_share(result: TrialResult) -> float | None:
-    """Busy time of the host that no worker of this trial caused, as a share of all its cores."""
-    busy = _window_share(result, "host_busy_s")
-    if busy is None:
-        return None
-    windows = [(w.manifest.get("window"), number(w.manifest, "cpus")) for w in result.workers]
-    own = 0.0
-    for window, cpus in windows:
-        if isinstance(window, Mapping) and cpus:
-            spent, wall = number(window, "own_cpu_s"), number(window, "wall_s")
-            own += spent / wall / cpus if spent is not None and wall else 0.0
-    return max(0.0, busy - own)
-
-
-def _limits(group: Launches, profile: Profile) -> Iterator[Finding]:
-    """What holds this Point back."""
-    point, step = group.point, profile.step_s
-    if step is None:
-        return
-    late = [part.slowest_worker for part in group.splits if part.slowest_worker is not None]
-    if profile.straggle_s and profile.straggle_s.value > STRAGGLE_RATIO * step.value:
-        who = f"worker {max(set(late), key=late.count)}" if late else "no single worker"
-        yield Finding(
-            "straggler",
-            "note",
-            f"{point.id}: {duration_text(profile.straggle_s.value)} of each {duration_text(step.value)} step are spent "
-            f"waiting for late workers; {who} stands out in {len(late)} of {len(group.splits)} launches",
-            value=profile.straggle_s.value,
-            threshold=STRAGGLE_RATIO * step.value,
-            hint="look at that worker's host: other processes, clocks, its share of the data",
-        )
-    if profile.input_s and profile.input_s.value > INPUT_RATIO * step.value:
-        yield Finding(
-            "input-bound",
-            "note",
-            f"{point.id}: {percent_text(profile.input_s.value / step.value)} of each step is waiting for data",
-            value=profile.input_s.value / step.value,
-            threshold=INPUT_RATIO,
-            hint="more data-loader workers, or cheaper decoding; more workers make this worse",
-        )
-    if profile.wire_s and profile.wire_s.value > WIRE_RATIO * step.value:
-        rate = profile.bus_bytes_per_s
-        yield Finding(
-            "wire-bound",
-            "note",
-            f"{point.id}: {percent_text(profile.wire_s.value / step.value)} of each step is wire time "
-            f"({bytes_text(profile.exchanged_bytes_per_step.value) if profile.exchanged_bytes_per_step else 'unknown bytes'}"
-            f" per step{f', bus bandwidth {bytes_text(rate.value)}/s' if rate else ''}); "
-            "a faster network can win back at most that",
-            value=profile.wire_s.value / step.value,
-            threshold=WIRE_RATIO,
-            hint="a larger batch per worker, gradient accumulation with no_sync, or compressed exchange",
-        )
-
-
-def _agent(group: Launches, profile: Profile) -> Iterator[Finding]:
-    """The agent's own cost and troubles."""
-    cost, step = profile.overhead_s, profile.step_s
-    if cost and step and cost.value > max(OVERHEAD_S, OVERHEAD_RATIO * step.value):
-        yield Finding(
-            "agent-overhead",
-            "doubt",
-            f"{group.point.id}: measuring itself took {duration_text(cost.value)} of each "
-            f"{duration_text(step.value)} step",
-            value=cost.value,
-            threshold=max(OVERHEAD_S, OVERHEAD_RATIO * step.value),
-        )
-    problems = {
-        str(text)
-        for r in group.results
-        for w in r.workers
-        if isinstance(listed := w.manifest.get("problems"), list)
-        for text in listed
-    }
-    for problem in sorted(problems)[:3]:
-        yield Finding("measuring-problem", "doubt", f"{group.point.id}: {problem}")
 
 
 def _learning_rate(groups: Sequence[Launches]) -> Iterator[Finding]:
@@ -372,9 +185,9 @@ def _learning_rate(groups: Sequence[Launches]) -> Iterator[Finding]:
         yield Finding(
             "lr-unscaled",
             "note",
-            f"the global batch grows from {batches[few]} to {batches[many]} and the learning rate stays {all_rates.pop():g}: "
-            "a timing study cannot tell whether accuracy survives",
+            f"the global batch grows from {batches[few]} to {batches[many]} and the learning rate stays "
+            f"{all_rates.pop():g}: a timing study cannot tell whether accuracy survives",
             value=batches[many] / batches[few],
             threshold=1.0,
-            hint="train to the end at both, with linear or square-root scaling and warm-up, before adopting the larger batch",
+            hint="train to the end at both, with linear or square-root scaling and warm-up, before adopting it",
         )

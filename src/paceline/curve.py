@@ -120,7 +120,7 @@ def _throughputs(group: Launches) -> list[float]:
 
 
 def _bus_rate(part: Split, workers: int) -> float | None:
-    """Bus bandwidth as nccl-tests defines it for all-reduce: bytes × 2(n−1)/n over the time collectives were under way."""
+    """Bus bandwidth of all-reduce as nccl-tests defines it: bytes × 2(n−1)/n over the time collectives took."""
     if workers < 2 or not part.exchanged_bytes_per_step or not part.busy_s or part.busy_s <= 0:
         return None
     return part.exchanged_bytes_per_step * 2 * (workers - 1) / workers / part.busy_s

@@ -6,8 +6,8 @@ Over workers, for step k:
     wait_i(k)    = release − own arrival                 from arrival times; all are released together
     wire(k)      = min_i wait_i(k)                       the last to arrive waits only for the network
     own_i(k)     = step_i(k) − wait_i(k)                 what worker i does by itself: compute, input, optimizer
-    typical r    = the worker whose median own time is the lower median over workers
-    straggle(k)  = step(k) − own_r(k) − wire(k)          what the typical worker waits beyond the network: for late workers
+    typical r    = the worker whose mean own time is the lower median over workers
+    straggle(k)  = step(k) − own_r(k) − wire(k)          what the typical worker waits beyond that: for late workers
 
 so step = compute + wire + straggle holds exactly, with compute = own_r. One late worker of two is not typical (lower
 median). Random lateness averages out: straggle is then E[max] − mean, the price of synchrony. Over steps: the mean of
@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, pstdev
+from statistics import fmean, pstdev
 
 from paceline.records import BucketReady, Sample, Split, TrialResult, WorkerRecord
-from paceline.stats import lower_median, mad, steady_start
+from paceline.stats import lower_median, steady_start
 
 __all__ = ["split"]
 
@@ -47,7 +47,7 @@ class _Step:
 
 
 def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
-    """The split of one Trial over its measured steps (after `warmup`, at most `steps`); None if too few were recorded."""
+    """The split of one Trial over its measured steps (after `warmup`, at most `steps`); None if there are too few."""
     workers = result.workers
     world = result.trial.point.workers
     if len(workers) < world or not workers:
@@ -58,7 +58,7 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
     start = steady_start([step.step_s for step in aligned], at_least=0)
     settled = start < max(2, len(aligned) // 2)
     kept = _central(aligned[start:])
-    owns = [median([step.owns_s[i] for step in kept]) for i in range(world)]
+    owns = [fmean(step.owns_s[i] for step in kept) for i in range(world)]
     typical = owns.index(lower_median(owns))
     step_s = fmean(step.step_s for step in kept)
     bytes_per_step = _bytes_per_step(kept)
@@ -145,7 +145,7 @@ def _latest(
         return None, None
     slowest = max(range(len(owns)), key=lambda i: owns[i])
     lags = [step.owns_s[slowest] - step.owns_s[typical] for step in steps]
-    lag_s, error_s = median(lags), mad(lags) / len(lags) ** 0.5
+    lag_s, error_s = fmean(lags), pstdev(lags) / len(lags) ** 0.5
     if lag_s > _LAG_RATIO * step_s and lag_s > _LAG_DEVIATIONS * error_s:
         return slowest, lag_s
     return None, None

@@ -1,4 +1,8 @@
-"""One sentence that answers the question, from what was measured: quantity, condition, consequence."""
+"""One sentence that answers the question, from what was measured: quantity, condition, consequence.
+
+A count is worth its workers when every doubling up to it gained at least 1.5x. Whether it did is read from the whole
+interval: a doubling whose interval lies on both sides of 1.5x is undecided, and the sentence says so.
+"""
 
 from __future__ import annotations
 
@@ -10,46 +14,27 @@ from paceline.curve import series
 from paceline.records import Finding, Profile
 from paceline.units import percent_text
 
-__all__ = ["WORTH_PER_DOUBLING", "verdict"]
+__all__ = ["WORTH_PER_DOUBLING", "largest_worthwhile", "verdict"]
 
 WORTH_PER_DOUBLING = (
     1.5  # "at least 1.5 times faster when you double the resources" (CSC's performance checklist)
 )
+_NOT_TOGETHER = {"no-exchange", "replicas-differ", "same-data"}
+_SMALL_RATIO = 0.05
 
 
 def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
     """The sentence that stands first in terminal, JSON and report."""
     measured = [p for p in profiles if p.step_s is not None]
     if not measured:
-        first = next((p for p in profiles if p.reason), None)
-        return (
-            f"Nothing could be measured: {first.point.id} {first.state}, {first.reason}."
-            if first
-            else "Nothing was measured."
-        )
-    voids = [f for f in findings if f.level == "void"]
+        failed = next((p for p in profiles if p.reason), None)
+        return f"Nothing could be measured: {failed.reason}." if failed else "Nothing was measured."
+    voids = [finding for finding in findings if finding.level == "void"]
     if voids:
         return f"These measurements cannot be used: {voids[0].message}."
-    alone = {f.id for f in findings if f.level == "doubt"} & {"no-exchange", "replicas-differ", "same-data"}
     curve = _longest_series(measured)
-    if len(curve) < 2:
-        return _one_count(curve[0])
-    base, top, best = curve[0], curve[-1], largest_worthwhile(curve)
-    text = (
-        f"Use {best.point.workers} workers: "
-        if best is not base
-        else f"Stay with {base.point.workers} worker{'s' if base.point.workers > 1 else ''}: "
-    )
-    shown = best if best is not base else top
-    gain = shown.speedup.value if shown.speedup else 1.0
-    text += (
-        f"{shown.point.workers} run {gain:.2f}x as fast as {base.point.workers}, "
-        f"{percent_text(shown.efficiency_ratio)} efficient ({shown.point.scaling} scaling)"
-    )
-    text += f"; {_limit(shown)}."
-    if best is not top and best is not base:
-        text += f" Beyond that each doubling gains less than {WORTH_PER_DOUBLING:g}x."
-    if alone:
+    text = _one_count(curve[0]) if len(curve) < 2 else _scaling(curve)
+    if {finding.id for finding in findings if finding.level == "doubt"} & _NOT_TOGETHER:
         text += " But the workers did not train one network together: see the findings."
     return text
 
@@ -58,13 +43,49 @@ def largest_worthwhile(curve: Sequence[Profile]) -> Profile:
     """The largest count at which every doubling so far gained at least 1.5x (as a rate per doubling)."""
     best = curve[0]
     for before, after in pairwise(curve):
-        if before.speedup is None or after.speedup is None:
-            break
-        doublings = log2(after.point.workers / before.point.workers)
-        if (after.speedup.value / before.speedup.value) ** (1 / doublings) < WORTH_PER_DOUBLING:
+        gain = _gain_per_doubling(before, after)
+        if gain is None or gain < WORTH_PER_DOUBLING:
             break
         best = after
     return best
+
+
+def _scaling(curve: Sequence[Profile]) -> str:
+    base, best = curve[0], largest_worthwhile(curve)
+    following = next((p for p in curve if p.point.workers > best.point.workers), None)
+    shown = best if best is not base else following or curve[-1]
+    gain = shown.speedup.value if shown.speedup else 1.0
+    facts = (
+        f"{shown.point.workers} run {gain:.2f}x as fast as {base.point.workers}, "
+        f"{percent_text(shown.efficiency_ratio)} efficient ({shown.point.scaling} scaling); {_limit(shown)}."
+    )
+    if _undecided(shown):
+        return f"Not decided yet: {facts} The interval holds both answers; measure more launches on a quieter machine."
+    if best is base:
+        return f"Stay with {_workers(base)}: {facts}"
+    text = f"Use {_workers(best)}: {facts}"
+    if following is not None:
+        text += (
+            f" Beyond that, {following.point.workers} gain less than {WORTH_PER_DOUBLING:g}x per doubling."
+        )
+    return text
+
+
+def _gain_per_doubling(before: Profile, after: Profile) -> float | None:
+    if before.speedup is None or after.speedup is None:
+        return None
+    doublings = log2(after.point.workers / before.point.workers)
+    return float((after.speedup.value / before.speedup.value) ** (1 / doublings)) if doublings > 0 else None
+
+
+def _undecided(profile: Profile) -> bool:
+    """Whether the interval of the speed-up holds both 'worth it' and 'not worth it'."""
+    speedup, efficiency = profile.speedup, profile.efficiency_ratio
+    if speedup is None or efficiency is None or speedup.low is None or speedup.high is None:
+        return False
+    more = speedup.value / efficiency.value if efficiency.value else 1.0
+    needed = WORTH_PER_DOUBLING ** log2(more) if more > 1 else 1.0
+    return speedup.low < needed <= speedup.high and (speedup.high - speedup.low) > 0.2 * speedup.value
 
 
 def _longest_series(measured: Sequence[Profile]) -> list[Profile]:
@@ -87,19 +108,23 @@ def _limit(profile: Profile) -> str:
     if step is None or not known:
         return "what limits it could not be seen"
     name, largest = max(known.items(), key=lambda item: item[1])
-    if largest < 0.05 * step.value:
-        return "what remains is compute, which slows down when workers share a host"
+    if largest < _SMALL_RATIO * step.value:
+        return "neither exchange, late workers nor data take 5% of a step: what remains is computing"
     return f"{percent_text(largest / step.value)} of each step is {name}"
 
 
 def _one_count(profile: Profile) -> str:
-    count = profile.point.workers
-    rate = profile.throughput_per_s
+    rate, step = profile.throughput_per_s, profile.step_s
     speed = (
         f"{rate.value:.4g} samples/s"
         if rate
-        else f"{profile.step_s.value * 1e3:.3g} ms per step"
-        if profile.step_s
-        else ""
+        else f"{step.value * 1e3:.3g} ms per step"
+        if step
+        else "unknown speed"
     )
-    return f"{count} worker{'s' if count > 1 else ''}: {speed}; one count says nothing about scaling, measure another."
+    return f"{_workers(profile)}: {speed}; one count says nothing about scaling, measure another."
+
+
+def _workers(profile: Profile) -> str:
+    count = profile.point.workers
+    return f"{count} worker{'s' if count > 1 else ''}"

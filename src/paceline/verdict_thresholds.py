@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import log2
 
-from paceline.check import FEWEST_LAUNCHES, OVERHEAD_RATIO, OVERHEAD_S, WIDE_RATIO
+from paceline.check_limits import OVERHEAD_RATIO, OVERHEAD_S
+from paceline.check_noise import FEWEST_LAUNCHES, WIDE_RATIO
 from paceline.curve import series
 from paceline.records import Profile, Threshold
 from paceline.units import duration_text, percent_text

@@ -1,0 +1,83 @@
+"""What holds a Point back, and what measuring itself cost there. Launches -> Findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paceline.curve import Launches
+from paceline.records import Finding, Profile
+from paceline.units import bytes_text, duration_text, percent_text
+
+__all__ = ["agent_troubles", "limits"]
+
+INPUT_RATIO = 0.10
+WIRE_RATIO = 0.15
+STRAGGLE_RATIO = 0.10
+OVERHEAD_RATIO = 0.01
+OVERHEAD_S = 1e-4
+
+
+def limits(group: Launches, profile: Profile) -> Iterator[Finding]:
+    """What holds this Point back."""
+    point, step = group.point, profile.step_s
+    if step is None:
+        return
+    late = [part.slowest_worker for part in group.splits if part.slowest_worker is not None]
+    if profile.straggle_s and profile.straggle_s.value > STRAGGLE_RATIO * step.value:
+        who = f"worker {max(set(late), key=late.count)}" if late else "no single worker"
+        yield Finding(
+            "straggler",
+            "note",
+            f"{point.id}: {duration_text(profile.straggle_s.value)} of each {duration_text(step.value)} step are spent "
+            f"waiting for late workers; {who} stands out in {len(late)} of {len(group.splits)} launches",
+            value=profile.straggle_s.value,
+            threshold=STRAGGLE_RATIO * step.value,
+            hint="look at that worker's host: other processes, clocks, its share of the data",
+        )
+    if profile.input_s and profile.input_s.value > INPUT_RATIO * step.value:
+        yield Finding(
+            "input-bound",
+            "note",
+            f"{point.id}: {percent_text(profile.input_s.value / step.value)} of each step is waiting for data",
+            value=profile.input_s.value / step.value,
+            threshold=INPUT_RATIO,
+            hint="more data-loader workers, or cheaper decoding; more workers make this worse",
+        )
+    if profile.wire_s and profile.wire_s.value > WIRE_RATIO * step.value:
+        rate = profile.bus_bytes_per_s
+        payload = profile.exchanged_bytes_per_step
+        moved = f"{bytes_text(payload.value) if payload else 'unknown bytes'} per step"
+        if rate:
+            moved += f", bus bandwidth {bytes_text(rate.value)}/s"
+        yield Finding(
+            "wire-bound",
+            "note",
+            f"{point.id}: {percent_text(profile.wire_s.value / step.value)} of each step is wire time ({moved}); "
+            "a faster network can win back at most that",
+            value=profile.wire_s.value / step.value,
+            threshold=WIRE_RATIO,
+            hint="a larger batch per worker, gradient accumulation with no_sync, or compressed exchange",
+        )
+
+
+def agent_troubles(group: Launches, profile: Profile) -> Iterator[Finding]:
+    """The agent's own cost and troubles."""
+    cost, step = profile.overhead_s, profile.step_s
+    if cost and step and cost.value > max(OVERHEAD_S, OVERHEAD_RATIO * step.value):
+        yield Finding(
+            "agent-overhead",
+            "doubt",
+            f"{group.point.id}: measuring itself took {duration_text(cost.value)} of each "
+            f"{duration_text(step.value)} step",
+            value=cost.value,
+            threshold=max(OVERHEAD_S, OVERHEAD_RATIO * step.value),
+        )
+    problems = {
+        str(text)
+        for r in group.results
+        for w in r.workers
+        if isinstance(listed := w.manifest.get("problems"), list)
+        for text in listed
+    }
+    for problem in sorted(problems)[:3]:
+        yield Finding("measuring-problem", "doubt", f"{group.point.id}: {problem}")

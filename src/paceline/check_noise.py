@@ -1,0 +1,133 @@
+"""Can the intervals of a Point be trusted, and who else was on the machine? Launches -> Findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from statistics import fmean
+
+from paceline.curve import Launches
+from paceline.records import Finding, Profile, TrialResult
+from paceline.split import number
+from paceline.units import percent_text
+
+__all__ = ["noise"]
+
+FEWEST_LAUNCHES = 3
+FEWEST_STEPS = 10
+FOREIGN_RATIO = 0.10  # of the host's cores, taken by others while we measured
+STEAL_RATIO = 0.02
+WIDE_RATIO = 0.10
+
+
+def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
+    """Can the interval be trusted, and who else was on the machine?"""
+    point, n = group.point, len(group.splits)
+    if n < FEWEST_LAUNCHES:
+        yield Finding(
+            "few-launches",
+            "doubt",
+            f"{point.id}: {n} launch{'es' if n > 1 else ''} only; even on an idle machine launches differ by 1-10 %",
+            value=float(n),
+            threshold=float(FEWEST_LAUNCHES),
+            hint=f"paceline study STUDY --repeats {FEWEST_LAUNCHES + 2}",
+        )
+    step = profile.step_s
+    if (
+        step
+        and step.low is not None
+        and step.high is not None
+        and (step.high - step.low) / 2 > WIDE_RATIO * step.value
+    ):
+        half = (step.high - step.low) / 2 / step.value
+        yield Finding(
+            "wide-interval",
+            "doubt",
+            f"{point.id}: the step time is known to ± {half * 100:.0f}% only",
+            value=half,
+            threshold=WIDE_RATIO,
+            hint="more --repeats, or a quieter machine",
+        )
+    if any(not part.settled for part in group.splits):
+        yield Finding(
+            "not-settled",
+            "doubt",
+            f"{point.id}: step times had not settled after the warm-up in "
+            f"{sum(not p.settled for p in group.splits)} of {n} launches",
+            hint="raise --warmup",
+        )
+    if min(part.steps for part in group.splits) < FEWEST_STEPS:
+        fewest = min(part.steps for part in group.splits)
+        yield Finding(
+            "few-steps",
+            "doubt",
+            f"{point.id}: only {fewest} steady steps in a launch",
+            value=float(fewest),
+            threshold=float(FEWEST_STEPS),
+            hint="raise --steps, or let the script run for more steps",
+        )
+    foreign = [share for r in group.results if (share := _foreign_share(r)) is not None]
+    if foreign and fmean(foreign) > FOREIGN_RATIO:
+        yield Finding(
+            "foreign-cpu",
+            "doubt",
+            f"{point.id}: other processes took {percent_text(fmean(foreign))} of this host's cores meanwhile",
+            value=fmean(foreign),
+            threshold=FOREIGN_RATIO,
+            hint="stop them, or raise --repeats",
+        )
+    steal = [share for r in group.results if (share := _window_share(r, "host_steal_s")) is not None]
+    if steal and fmean(steal) > STEAL_RATIO:
+        yield Finding(
+            "stolen-cpu",
+            "doubt",
+            f"{point.id}: the hypervisor gave {percent_text(fmean(steal))} of this machine's cores to others",
+            value=fmean(steal),
+            threshold=STEAL_RATIO,
+            hint="measure on a machine that is not shared, or raise --repeats",
+        )
+    cpus = [number(w.manifest, "cpus") for r in group.results for w in r.workers]
+    threads = [number(w.manifest, "threads") for r in group.results for w in r.workers]
+    devices = {w.manifest.get("device") for r in group.results for w in r.workers}
+    if (
+        cpus
+        and cpus[0]
+        and threads
+        and threads[0]
+        and devices == {"cpu"}
+        and point.workers * threads[0] > cpus[0]
+    ):
+        yield Finding(
+            "more-workers-than-cores",
+            "doubt",
+            f"{point.id}: {point.workers} workers × {threads[0]:.0f} threads share {cpus[0]:.0f} cores: "
+            "this measures the operating system's scheduler, not how the training scales",
+            value=point.workers * threads[0],
+            threshold=cpus[0],
+            hint="use at most as many workers as cores, or more machines",
+        )
+
+
+def _window_share(result: TrialResult, name: str) -> float | None:
+    """Share of all cores of the host, over the measured window of worker 0."""
+    for worker in result.workers[:1]:
+        window = worker.manifest.get("window")
+        cpus = number(worker.manifest, "cpus")
+        if isinstance(window, Mapping) and cpus:
+            spent, wall = number(window, name), number(window, "wall_s")
+            if spent is not None and wall:
+                return spent / wall / cpus
+    return None
+
+
+def _foreign_share(result: TrialResult) -> float | None:
+    """Busy time of the host that no worker of this trial caused, as a share of all its cores."""
+    busy = _window_share(result, "host_busy_s")
+    if busy is None:
+        return None
+    windows = [(w.manifest.get("window"), number(w.manifest, "cpus")) for w in result.workers]
+    own = 0.0
+    for window, cpus in windows:
+        if isinstance(window, Mapping) and cpus:
+            spent, wall = number(window, "own_cpu_s"), number(window, "wall_s")
+            own += spent / wall / cpus if spent is not None and wall else 0.0
+    return max(0.0, busy - own)

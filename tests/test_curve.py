@@ -1,0 +1,245 @@
+"""Laws of speed-up and efficiency, and of the checks and the verdict that follow from them."""
+
+from __future__ import annotations
+
+import pytest
+
+from paceline.analyze import study_analysis
+from paceline.check import study_findings
+from paceline.curve import curve, launches
+from paceline.plan import plan_study
+from paceline.records import Study, Workload
+from tests.samples import WARMUP, result, sample, steady, worker
+
+STEPS = 20
+KS = range(2, WARMUP + STEPS + 1)
+
+
+def study(workers=(1, 2), **asked):
+    return Study(
+        Workload("script", "train.py", batch_flag="--batch-size"),
+        workers=workers,
+        warmup=WARMUP,
+        steps=STEPS,
+        **asked,
+    )
+
+
+def groups_of(asked, results):
+    return launches(plan_study(asked).points, results, warmup=WARMUP, steps=STEPS)
+
+
+def points(asked):
+    return {point.workers: point for point in plan_study(asked).points}
+
+
+def both(first_s, second_s, repeats=3, **more):
+    """A study at 1 and 2 workers, `repeats` launches each."""
+    at = points(study())
+    return [
+        steady(count, step_s * (1 + 0.001 * repeat), point=at[count], repeat=repeat, **more)
+        for repeat in range(1, repeats + 1)
+        for count, step_s in ((1, first_s), (2, second_s))
+    ]
+
+
+def ids(findings):
+    return {finding.id for finding in findings}
+
+
+def test_weak_scaling_at_the_same_step_time_is_perfect():
+    one, two = curve(groups_of(study(), both(0.1, 0.1)))
+    assert two.speedup.value == pytest.approx(2.0)
+    assert two.efficiency_ratio.value == pytest.approx(1.0)
+    assert two.throughput_per_s.value == pytest.approx(64 / 0.1, rel=0.01)
+    assert one.speedup.value == 1.0
+
+
+def test_the_batch_that_was_seen_is_filled_in():
+    _, two = curve(groups_of(study(), both(0.1, 0.1)))
+    assert (two.point.per_worker_batch, two.point.global_batch, two.point.scaling) == (32, 64, "weak")
+
+
+def test_a_script_that_divides_its_batch_does_strong_scaling():
+    at = points(study())
+    results = [
+        steady(count, 0.1, point=at[count], repeat=repeat, samples=64 // count)
+        for repeat in (1, 2)
+        for count in (1, 2)
+    ]
+    _, two = curve(groups_of(study(), results))
+    assert (two.point.scaling, two.point.global_batch) == ("strong", 64)
+    assert two.speedup.value == pytest.approx(
+        1.0
+    )  # the same step time for the same global batch: nothing gained
+    assert two.efficiency_ratio.value == pytest.approx(0.5)
+
+
+def test_without_one_worker_the_fewest_are_the_baseline():
+    asked = study(workers=(2, 4))
+    at = points(asked)
+    results = [steady(count, 0.1, point=at[count], repeat=repeat) for repeat in (1, 2) for count in (2, 4)]
+    two, four = curve(groups_of(asked, results))
+    assert two.speedup.value == 1.0
+    assert four.speedup.value == pytest.approx(2.0)
+    assert study_analysis(asked, results, {}).baseline == two.point.id
+
+
+def test_a_failed_point_is_a_result():
+    at = points(study())
+    results = [steady(1, 0.1, point=at[1]), result([], point=at[2], state="oom")]
+    analysis = study_analysis(study(), results, {})
+    assert [p.state for p in analysis.points] == ["ok", "oom"]
+    assert analysis.points[1].step_s is None
+    assert "failed-point" in ids(analysis.findings)
+
+
+def test_one_failed_launch_does_not_hide_the_good_ones():
+    at = points(study())
+    results = [*both(0.1, 0.1), result([], point=at[2], repeat=9, state="crashed")]
+    _, two = curve(groups_of(study(), results))
+    assert two.state == "ok"
+    assert "1 of 4 launches failed" in two.reason
+
+
+def test_bus_bandwidth_is_that_of_nccl_tests():
+    """1,000 bytes in 10 ms at two workers: 1000 · 2(2-1)/2 / 0.01 = 100 kB/s; none at one worker."""
+    one, two = curve(groups_of(study(), both(0.1, 0.1, wait_s=0.01)))
+    assert two.bus_bytes_per_s.value == pytest.approx(1e5)
+    assert one.bus_bytes_per_s is None
+
+
+# ---------------------------------------------------------------- checks
+
+
+def findings_of(results, asked=None):
+    groups = groups_of(asked or study(), results)
+    return study_findings(groups, curve(groups))
+
+
+def changed(results, **manifest):
+    """The same results with other manifests on every worker."""
+    from dataclasses import replace
+
+    return [
+        replace(r, workers=tuple(replace(w, manifest={**w.manifest, **manifest}) for w in r.workers))
+        for r in results
+    ]
+
+
+def test_a_sound_study_has_no_doubts():
+    assert not [f for f in findings_of(both(0.1, 0.11)) if f.level != "note"]
+
+
+def test_workers_that_exchange_nothing_are_doubted():
+    found = findings_of(both(0.1, 0.1, exchanged_bytes=0))
+    assert "no-exchange" in ids(found)
+    analysis = study_analysis(study(), both(0.1, 0.1, exchanged_bytes=0), {})
+    assert "did not train one network together" in analysis.verdict
+
+
+def test_weights_that_drift_apart_are_doubted():
+    at = points(study())
+    samples = [sample(k, 0.1) for k in KS]
+    apart = result([worker(0, samples), worker(1, samples, weights_checksum=1.1)], point=at[2])
+    assert "replicas-differ" in ids(findings_of([apart]))
+
+
+def test_the_same_batches_on_all_workers_are_doubted():
+    assert "same-data" in ids(findings_of(changed(both(0.1, 0.1), batch_fingerprint=[1, 2, 3])))
+
+
+def test_another_batch_than_asked_for_is_doubted():
+    asked = study(per_worker_batch=(64,))
+    at = points(asked)
+    results = [steady(1, 0.1, point=at[1]), steady(2, 0.1, point=at[2])]
+    found = [f for f in findings_of(results, asked) if f.id == "batch-differs"]
+    assert (found[0].value, found[0].threshold) == (32.0, 64.0)
+
+
+def test_other_processes_on_the_machine_are_doubted():
+    window = {"steps": 20, "wall_s": 2.0, "own_cpu_s": 2.0, "host_busy_s": 60.0, "host_steal_s": 10.0}
+    found = findings_of(changed(both(0.1, 0.1), window=window))
+    assert {"foreign-cpu", "stolen-cpu"} <= ids(found)
+    one = next(f for f in found if f.id == "foreign-cpu")
+    assert one.value == pytest.approx((60 - 2) / 2 / 64)  # one worker: 58 of 128 core seconds
+
+
+def test_more_threads_than_cores_are_doubted():
+    assert "more-workers-than-cores" in ids(findings_of(changed(both(0.1, 0.1), cpus=1)))
+
+
+def test_few_launches_are_doubted():
+    assert "few-launches" in ids(findings_of(both(0.1, 0.1, repeats=1)))
+
+
+def test_what_the_agent_costs_is_doubted_when_it_is_much():
+    assert "agent-overhead" in ids(findings_of(both(0.1, 0.1, own_s=0.002)))
+    assert "agent-overhead" not in ids(findings_of(both(0.1, 0.1, own_s=0.0009)))
+
+
+def test_a_late_worker_slow_data_and_a_slow_wire_are_named():
+    at = points(study())
+    early = [sample(k, 0.1, 0.05, input_s=0.02) for k in KS]
+    late = [sample(k, 0.1, 0.02, input_s=0.02) for k in KS]
+    found = findings_of([result([worker(0, early), worker(1, late)], point=at[2])])
+    assert {"straggler", "input-bound", "wire-bound"} <= ids(found)
+    assert "worker 1" in next(f.message for f in found if f.id == "straggler")
+
+
+def test_accumulation_that_exchanges_every_time_is_doubted():
+    from paceline.records import Exchange
+
+    twice = {"exchanges": (Exchange(0.01), Exchange(0.01)), "backwards": 2}
+    once = {"exchanges": (Exchange(0.01),), "backwards": 2}
+    assert "exchange-every-micro-step" in ids(findings_of(both(0.1, 0.1, **twice)))
+    assert "exchange-every-micro-step" not in ids(findings_of(both(0.1, 0.1, **once)))
+
+
+def test_a_growing_batch_at_a_constant_learning_rate_is_noted():
+    found = findings_of(changed(both(0.1, 0.1), optimizer={"name": "SGD", "lr": 0.1}))
+    assert "lr-unscaled" in ids(found)
+
+
+# ---------------------------------------------------------------- verdict
+
+
+def test_workers_that_pay_are_recommended():
+    text = study_analysis(study(), both(0.1, 0.105), {}).verdict
+    assert text.startswith("Use 2 workers: 2 run 1.90x as fast as 1")
+
+
+def test_workers_that_do_not_pay_are_not():
+    text = study_analysis(study(), both(0.1, 0.19), {}).verdict
+    assert text.startswith("Stay with 1 worker: 2 run 1.05x")
+
+
+def test_an_interval_with_both_answers_decides_nothing():
+    at = points(study())
+    results = [steady(1, 0.1, point=at[1], repeat=r) for r in (1, 2, 3)]
+    results += [steady(2, s, point=at[2], repeat=r) for r, s in enumerate((0.10, 0.13, 0.18), 1)]
+    assert study_analysis(study(), results, {}).verdict.startswith("Not decided yet")
+
+
+def test_the_count_before_the_knee_is_recommended():
+    asked = study(workers=(1, 2, 4))
+    at = points(asked)
+    times = {1: 0.1, 2: 0.11, 4: 0.2}
+    results = [
+        steady(n, t * (1 + 1e-3 * r), point=at[n], repeat=r) for r in (1, 2, 3) for n, t in times.items()
+    ]
+    text = study_analysis(asked, results, {}).verdict
+    assert text.startswith("Use 2 workers")
+    assert "4 gain less than 1.5x per doubling" in text
+
+
+def test_one_count_says_nothing_about_scaling():
+    asked = study(workers=(1,))
+    text = study_analysis(asked, [steady(1, 0.1, point=points(asked)[1])], {}).verdict
+    assert "one count says nothing about scaling" in text
+
+
+def test_nothing_measured_is_said_with_its_reason():
+    asked = study(workers=(1,))
+    text = study_analysis(asked, [result([], point=points(asked)[1], state="crashed")], {}).verdict
+    assert text == "Nothing could be measured: worker 0: crashed."
