@@ -147,12 +147,12 @@ def _exact_where_measured(law: Law, settings: Sequence[Setting], predicted: Draw
 
 def _fastest(c: _Candidates, prices: Prices) -> Recommendation:
     best = int(np.argmin(np.median(c.time_s, axis=0)))
-    return _recommend("fastest", c, best, prices, f"{c.settings[best].workers} workers are the fastest")
+    return _recommend("fastest", c, best, prices, f"{_workers(c, best)} the fastest")
 
 
 def _cheapest(c: _Candidates, prices: Prices) -> Recommendation:
     best = int(np.argmin(np.mean(c.cost, axis=0)))
-    return _recommend("cheapest", c, best, prices, f"{c.settings[best].workers} workers are the cheapest")
+    return _recommend("cheapest", c, best, prices, f"{_workers(c, best)} the cheapest")
 
 
 def _knee(c: _Candidates, prices: Prices) -> Recommendation:
@@ -172,9 +172,8 @@ def _knee(c: _Candidates, prices: Prices) -> Recommendation:
         if gain < WORTH_PER_DOUBLING:
             break
         best = after
-    count = c.settings[best].workers
     text = (
-        f"{count} workers are the most for which every doubling still gains at least {WORTH_PER_DOUBLING:g}x"
+        f"{_workers(c, best)} the most for which every doubling still gains at least {WORTH_PER_DOUBLING:g}x"
     )
     if best:
         text += f"; {_marginal(c, best, prices)}"
@@ -192,7 +191,7 @@ def _deadline(c: _Candidates, prices: Prices, deadline_s: float) -> Recommendati
             "deadline", f"no candidate ends within {duration_text(deadline_s)} with 90 % probability"
         )
     best = min(sure, key=lambda i: float(np.mean(c.cost[:, i])))
-    text = f"{c.settings[best].workers} workers are the cheapest that end within {duration_text(deadline_s)}"
+    text = f"{_workers(c, best)} the cheapest to end within {duration_text(deadline_s)}"
     return _recommend("deadline", c, best, prices, text)
 
 
@@ -206,9 +205,7 @@ def _budget(c: _Candidates, prices: Prices, budget: float) -> Recommendation:
             f"no candidate stays within {budget:g} {prices.currency}".strip() + " with 90 % probability",
         )
     best = min(sure, key=lambda i: float(np.median(c.time_s[:, i])))
-    return _recommend(
-        "budget", c, best, prices, f"{c.settings[best].workers} workers are the fastest within {budget:g}"
-    )
+    return _recommend("budget", c, best, prices, f"{_workers(c, best)} the fastest within {budget:g}")
 
 
 def _pareto(c: _Candidates, prices: Prices) -> Recommendation:
@@ -322,6 +319,11 @@ def _condition(c: _Candidates, i: int) -> str:
     if batch is None:
         return f"{seen}; time only, accuracy was not looked at"
     return f"{seen}; time only: holds if accuracy survives a global batch of {batch * c.settings[i].workers}"
+
+
+def _workers(c: _Candidates, i: int) -> str:
+    count = c.settings[i].workers
+    return "1 worker is" if count == 1 else f"{count} workers are"
 
 
 def _unanswered(goal: str, why: str) -> Recommendation:

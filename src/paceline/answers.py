@@ -29,8 +29,9 @@ from paceline.records import (
     TimeKind,
 )
 from paceline.refuse import incomparable, refusal, too_wide
+from paceline.whatif import changed_law
 
-__all__ = ["Answers", "Ask", "Cluster", "answers"]
+__all__ = ["Answers", "Ask", "Change", "Cluster", "answers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,15 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """A what-if: links so many times as fast, gradients so much smaller, buckets so many times as large."""
+
+    link_ratio: float = 1.0
+    bytes_ratio: float = 1.0
+    bucket_ratio: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """What is wanted beyond the measurements themselves."""
 
@@ -56,6 +66,7 @@ class Ask:
     samples: int | None = None
     absolute: bool = True  # whether step times are seconds, not derived from an ambiguous throughput
     prices: Prices = field(default_factory=Prices)
+    change: Change = field(default_factory=Change)
     curves: tuple[Curve, ...] = ()
     plateau_epochs: Mapping[int, float] = field(
         default_factory=dict
@@ -91,7 +102,7 @@ def answers(
     for profile in profiles:
         groups.setdefault(labels(profile), []).append(profile)
     ordered = sorted(groups.values(), key=lambda group: -len(group))
-    for rank, group in enumerate(ordered):
+    for group in ordered:
         part = _series(group, kind, cluster, ask, epochs, alone=len(ordered) == 1)
         if part is None:
             continue
@@ -99,7 +110,7 @@ def answers(
             fit=part.fit if found.fit is None else found.fit,
             projections=found.projections + part.projections,
             refusals=found.refusals + part.refusals,
-            recommendations=found.recommendations + (part.recommendations if rank == 0 else ()),
+            recommendations=found.recommendations or part.recommendations,
             convergence=found.convergence,
             findings=found.findings + part.findings,
         )
@@ -132,7 +143,11 @@ def _series(
         else:
             refused.append(reason)
     samples = None if epochs is None else epochs.samples(allowed, observed.batch_known, seed=ask.seed)
-    projected = projections(law, allowed, epochs=samples, seed=ask.seed + 1)
+    then = ask.change
+    foreseen = changed_law(
+        law, link_ratio=then.link_ratio, bytes_ratio=then.bytes_ratio, bucket_ratio=then.bucket_ratio
+    )
+    projected = projections(foreseen, allowed, epochs=samples, seed=ask.seed + 1)
     name = _series_name(observed)
     if name and not alone:
         projected = tuple(replace(p, explanation=f"{name}: {p.explanation}") for p in projected)
@@ -182,9 +197,10 @@ def _settings(
 
 
 def _batches_of_largest(observed: Observed) -> list[int | None]:
-    """The batches that the largest measured count was measured at: those are the ones in use."""
-    at_top = observed.batch[observed.workers == observed.workers.max()]
-    return [int(b) for b in np.unique(at_top)]
+    """The batches that the largest count was measured at, of those the ones measured at the most counts."""
+    at_top = np.unique(observed.batch[observed.workers == observed.workers.max()])
+    counts = [len(np.unique(observed.workers[observed.batch == batch])) for batch in at_top]
+    return [int(b) for b, many in zip(at_top, counts, strict=True) if many == max(counts)]
 
 
 def _nodes(workers: int, observed: Observed, cluster: Cluster) -> int:

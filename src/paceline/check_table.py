@@ -16,7 +16,7 @@ from paceline.observe import time_of
 from paceline.records import Finding, Profile, TimeKind
 from paceline.refuse import SUPERLINEAR_RATIO
 from paceline.table import Row, Table
-from paceline.units import duration_text, percent_text, rate_text
+from paceline.units import bytes_text, duration_text, percent_text, rate_text
 
 __all__ = ["table_findings"]
 
@@ -33,6 +33,8 @@ def table_findings(table: Table, profiles: Sequence[Profile]) -> tuple[Finding, 
     kind = table.time_kind or "step"
     found = [
         *_superlinear(profiles),
+        *_superlinear_rows(table.rows, kind),
+        *_epoch_bytes(table.rows),
         *_job_time(table.rows),
         *_flat(profiles, kind),
         *_parts(table.rows),
@@ -67,6 +69,70 @@ def _superlinear(profiles: Sequence[Profile]) -> Iterator[Finding]:
             value=efficiency.value,
             threshold=SUPERLINEAR_RATIO,
             hint="repeat both on the same machine with the same data",
+        )
+
+
+def _superlinear_rows(rows: Sequence[Row], kind: TimeKind) -> Iterator[Finding]:
+    """The same for the time of a training where the table is mainly about epochs or steps."""
+    if kind == "job":
+        return
+    groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.job_s is not None and row.state == "ok":
+            groups[(row.series, row.backend, row.per_worker_batch, row.epochs)].append(row)
+    for group in groups.values():
+        first = min(group, key=lambda row: row.workers)
+        for row in group:
+            gain = (first.job_s or 0.0) / (row.job_s or math.inf) / (row.workers / first.workers)
+            if row.workers > first.workers and gain > 1.02:
+                yield Finding(
+                    "super-linear",
+                    "doubt",
+                    f"row {row.line}: the training takes {duration_text(row.job_s)} on {row.workers} workers and "
+                    f"{duration_text(first.job_s)} on {first.workers}, faster than the workers allow: not comparable",
+                    value=gain,
+                    threshold=1.02,
+                    hint="repeat both on the same machine with the same data",
+                )
+
+
+def _epoch_bytes(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Bytes per epoch fall with the batch only because there are fewer steps; each step sends the same."""
+    known = [r for r in rows if r.bytes_per_epoch and r.samples and r.per_worker_batch]
+    if len({r.per_worker_batch for r in known}) < 2:
+        return
+    whole = [
+        (r, (r.bytes_per_epoch or 0) / math.ceil((r.samples or 0) / (r.per_worker_batch or 1))) for r in known
+    ]
+    sizes = [size for _, size in whole]
+    if max(sizes) / min(sizes) < 1.02:
+        yield Finding(
+            "same-bytes-every-step",
+            "note",
+            f"every step exchanges {bytes_text(median(sizes))} whatever the batch: bytes per epoch change only with "
+            "the number of steps",
+            value=max(sizes) / min(sizes),
+            threshold=1.02,
+        )
+        several = max((r.workers for r, _ in whole), default=1)
+        if several > 1:
+            yield Finding(
+                "steps-not-divided",
+                "doubt",
+                f"the bytes per epoch count as many steps as 1 worker takes; {several} workers share the data set "
+                f"and take {several} times fewer",
+                value=float(several),
+                threshold=1.0,
+                hint="steps per epoch = samples / (workers × per-worker batch)",
+            )
+    if median(sizes) < 1e6:
+        yield Finding(
+            "latency-bound",
+            "note",
+            f"{bytes_text(median(sizes))} per step are far below what fills a link: exchanging them costs latency "
+            "only, so more workers may well be slower than one",
+            value=median(sizes),
+            threshold=1e6,
         )
 
 
@@ -107,14 +173,14 @@ def _flat(profiles: Sequence[Profile], kind: TimeKind) -> Iterator[Finding]:
     if kind not in ("epoch", "job"):
         return
     for group in _series(profiles):
-        times = [
-            (p.point.workers, t.value / (p.epochs or 1.0))
-            for p in group
-            if (t := time_of(p, kind)) is not None
-        ]
-        if len(times) < 2 or times[-1][0] < 2 * times[0][0]:
+        times = [(p.point.workers, t.value, p.epochs) for p in group if (t := time_of(p, kind)) is not None]
+        if (
+            len(times) < 2
+            or times[-1][0] < 2 * times[0][0]
+            or (kind == "job" and times[0][2] != times[-1][2])
+        ):
             continue
-        (few, slow), (many, fast) = times[0], times[-1]
+        (few, slow, _), (many, fast, _) = times[0], times[-1]
         if slow / fast >= _FLAT_RATIO:
             continue
         share = min(1.0, max(0.0, (fast / slow - few / many) / (1 - few / many)))
@@ -122,7 +188,7 @@ def _flat(profiles: Sequence[Profile], kind: TimeKind) -> Iterator[Finding]:
             "flat-in-workers",
             "doubt",
             f"from {few} to {many} workers the time goes from {duration_text(slow)} to {duration_text(fast)}: "
-            f"at least {percent_text(share)} of it does not depend on the workers (start-up, loading, input)",
+            f"about {percent_text(share)} of it does not depend on the workers (start-up, loading, input)",
             value=share,
             threshold=0.5,
             hint="time single epochs: only those can scale",

@@ -84,15 +84,27 @@ def _accuracy(rows: Sequence[Row]) -> Iterator[Finding]:
             hint="add a column validation_samples",
         )
         return
-    rate = fmean(values)
+    rate = min(fmean(values), 1 - 0.5 / size)
     noise = math.sqrt(2 * rate * (1 - rate) / size)
+    ordered = sorted(values)
+    lead = ordered[-1] - ordered[-2]
     if spread < _NOISE * noise:
         yield Finding(
             "accuracy-inside-noise",
             "doubt",
-            f"accuracies from {min(values):.2%} to {max(values):.2%} differ by {spread / noise:.1f} standard errors "
+            f"accuracies from {ordered[0]:.2%} to {ordered[-1]:.2%} differ by {spread / noise:.1f} standard errors "
             f"on {size} samples: no configuration is shown to be better",
             value=spread / noise,
+            threshold=_NOISE,
+            hint="train several seeds",
+        )
+    elif lead < _NOISE * noise:
+        yield Finding(
+            "no-best-accuracy",
+            "note",
+            f"the best accuracy leads the next by {lead:.2%}, {lead / noise:.1f} standard errors on {size} samples: "
+            "neither is shown to be best",
+            value=lead / noise,
             threshold=_NOISE,
             hint="train several seeds",
         )

@@ -27,7 +27,7 @@ __all__ = ["Law", "Member", "fit_law", "parameters", "unidentified"]
 MEMBERS = 24
 _SIGMA = 0.02
 _WEIGHT_OF_SIGMA = 3.0  # as if so many residuals had been seen at _SIGMA
-_MOST_INDEPENDENT = 40.0  # rows beyond these repeat the same systematic deviations: they count less, not more
+_MOST_INDEPENDENT = 120.0  # rows beyond these repeat the same systematic deviations: they count less, not more
 _STARTS = np.array([[0.0, 0.0, 0.0, 0.0], [-1.5, 1.5, -1.5, 1.5], [1.5, -1.5, 1.5, -1.5]])
 _NOT_LEARNT = 0.67
 

@@ -47,7 +47,7 @@ def data_set_size(table: Table) -> int | None:
 def series_key(point: Point) -> Key:
     """What two Points share when they are counts of one Curve."""
     batch = point.per_worker_batch if point.scaling == "weak" else point.global_batch
-    return (point.varied, point.backend, batch)
+    return (point.varied, point.backend, point.scaling, batch)
 
 
 def baseline_of(profile: Profile, profiles: Sequence[Profile]) -> Profile | None:

@@ -59,11 +59,11 @@ def belief(
             put(x, known / link.bytes_per_s, link.bytes_sd)
             put(a, link.latency_s * buckets, link.latency_sd)
     put("kappa", 0.015, 1.3)
-    put("eta", 0.06, 0.5)
-    put("pair", 1.42 if structure.algorithm == "ring" else 1.0, 0.2)
+    put("eta", 0.06, 0.4)
+    put("pair", 1.42 if structure.algorithm == "ring" else 1.0, 0.15)
     put("cv", 0.005, 0.8)
     put("t_ref", alone, 1.0)
-    fixed, deviation = {"epoch": (0.01, 1.5), "job": (0.05, 1.5)}.get(observed.kind, (1e-6, 0.01))
+    fixed, deviation = {"epoch": (0.002, 1.2), "job": (0.05, 1.5)}.get(observed.kind, (1e-6, 0.01))
     put("fixed", fixed * float(observed.time_s[0]), deviation)
     mean[NAMES.index("omega")], sd[NAMES.index("omega")] = -0.3, 0.7
     mean[NAMES.index("share")], sd[NAMES.index("share")] = -1.0, 1.5

@@ -153,8 +153,16 @@ def _not_identifiable(
 ) -> Refusal | None:
     several = np.unique(observed.workers)
     several = several[several > several.min()] if len(several) > 1 else several[several > 1]
-    if len(several) != 1 or inside is not None or between is not None:
+    if len(several) > 1 or inside is not None or between is not None:
         return None
+    if len(np.unique(observed.workers)) < 2:
+        only = int(observed.workers[0])
+        return Refusal(
+            setting.workers,
+            "not-identifiable",
+            f"only {only} worker(s) were measured: one count says nothing about scaling",
+            f"measure {2 * only} workers ({price_text(observed, 2 * only)}) or declare the links in a cluster file",
+        )
     most = _SEPARABLE * int(several[0])
     if setting.workers <= most:
         return None

@@ -2,7 +2,7 @@
 
     time      = units · T + fixed                        units: 1 (step), steps per epoch, or 1/N of the whole work
     T         = F + exposed + straggle
-    F         = t(b) · (1 + κ g(p))                      p = workers per node;  g: 1[p>1], 2−2/p, log2 p
+    F         = t(b) · (1 + κ g(p))                      p = workers per node;  g: 1[p>1] or 2−2/p, both saturate
     t(b)      = t_ref · (s + (1−s) b/b_ref) · exp(δ_b)
     straggle  = cv · m(N) · F                            m(N): expected maximum of N standard normal values
     exposed   = soft max(0, c − ω F)                     ω: share of the computation under which exchange can hide
@@ -28,7 +28,7 @@ __all__ = ["NAMES", "STRUCTURES", "Algorithm", "Array", "Overlap", "Rows", "Stru
 
 Array = NDArray[np.float64]
 Algorithm = Literal["ring", "tree"]
-Dilation = Literal["any", "share", "log"]
+Dilation = Literal["any", "share"]
 
 NAMES = ("x_i", "a_i", "x_n", "a_n", "kappa", "omega", "eta", "pair", "cv", "fixed", "t_ref", "share")
 _SOFT = 0.15  # of the exchange is never hidden completely: the last bucket has nothing left to hide under
@@ -45,10 +45,8 @@ class Structure:
 STRUCTURES: tuple[Structure, ...] = (
     Structure("ring", "any"),
     Structure("ring", "share"),
-    Structure("ring", "log"),
     Structure("tree", "any"),
     Structure("tree", "share"),
-    Structure("tree", "log"),
 )
 
 
@@ -132,9 +130,7 @@ def dilation(law: Dilation, per_node: Array) -> Array:
     """g(p): how much neighbours on the host count; 0 alone, 1 with one neighbour."""
     if law == "any":
         return np.asarray(per_node > 1, dtype=float)
-    if law == "share":
-        return np.asarray(2.0 - 2.0 / per_node)
-    return np.asarray(np.log2(per_node))
+    return np.asarray(2.0 - 2.0 / per_node)
 
 
 def expected_maximum(workers: Array) -> Array:

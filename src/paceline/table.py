@@ -58,6 +58,7 @@ class Row:
     compute_s: float | None = None
     gradient_bytes: float | None = None
     bandwidth: float | None = None
+    bytes_per_epoch: float | None = None
     samples: int | None = None
     validation_samples: int | None = None
     lr: float | None = None
@@ -99,6 +100,7 @@ _MEANING: dict[Quantity, str] = {
     "gradient_bytes": "bytes exchanged per step",
     "parameters": "parameters (4 bytes each are exchanged)",
     "bandwidth": "bandwidth as stated",
+    "bytes_per_epoch": "bytes exchanged in one epoch",
     "samples": "samples in the data set",
     "validation_samples": "samples in the validation set",
     "lr": "learning rate",
@@ -110,13 +112,14 @@ _MEANING: dict[Quantity, str] = {
     "repeat": "repeats of one setting",
     "state": "how the trial ended",
 }
+_ORDER: tuple[TimeKind, ...] = ("step", "epoch", "job")
 _TIME_OF: dict[Quantity, TimeKind] = {"step_s": "step", "epoch_s": "epoch", "job_s": "job"}
 
 
 def read_table(text: str, *, time: Times | None = None) -> Table:
     """The measurements in a text. `time` says what a column called only time or seconds holds."""
     table = _read(text, time)
-    if table.time_kind is None:
+    if table.time_kind is None and "bytes_per_epoch" not in table.quantities:
         raise TableError(
             f"no column holds a time or a throughput; understood: {', '.join(table.understood)}",
             hint="name a column step_s, step_ms, epoch_s, job_s, time or throughput",
@@ -149,10 +152,16 @@ def _read(text: str, time: Times | None) -> Table:
 def _own_quantity(
     rows: Sequence[Row], kinds: Sequence[TimeKind], quantities: frozenset[Quantity]
 ) -> TimeKind | None:
-    """Step before epoch before job; a throughput gives a step time where the batch is known."""
-    for kind in ("step", "epoch", "job"):
-        if kind in kinds:
-            return kind
+    """What most rows give, step before epoch before job; a throughput gives steps where the batch is known."""
+    done = [row for row in rows if row.state == "ok"]
+    given = {
+        "step": sum(row.step_s is not None for row in done),
+        "epoch": sum(row.epoch_s is not None for row in done),
+        "job": sum(row.job_s is not None for row in done),
+    }
+    best = max(kinds, key=lambda kind: (given[kind], -_ORDER.index(kind)), default=None)
+    if best is not None:
+        return best
     if quantities & {"throughput_per_s", "throughput_per_worker"}:
         return "step" if all(_batch(row) is not None for row in rows) else "sample"
     return None
@@ -295,6 +304,7 @@ _READERS: dict[Quantity, Reader] = {
     "gradient_bytes": _BYTES,
     "parameters": lambda cell, factor: 4.0 * _positive(number(cell, factor)),
     "bandwidth": _BYTES,
+    "bytes_per_epoch": _BYTES,
     "samples": _COUNT,
     "validation_samples": _COUNT,
     "lr": _NUMBER,

@@ -13,6 +13,7 @@ from paceline.check_table import table_findings
 from paceline.measured import data_set_size, profiles_of, series_key
 from paceline.observe import Setting
 from paceline.records import Analysis, Finding, Profile
+from paceline.refuse import incomparable
 from paceline.table import Table
 from paceline.units import duration_text, percent_text
 
@@ -63,7 +64,7 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding], found: Ans
     """One sentence: how far more workers helped, under which scaling, and what stands against it."""
     curve = _longest(profiles)
     if not curve:
-        return "Nothing in this table was measured to its end."
+        return "This table gives no time of a training that ended: nothing can be said about scaling."
     base = curve[0]
     if len(curve) == 1:
         return f"{base.point.workers} worker(s) only: one count says nothing about scaling, measure another."
@@ -105,7 +106,9 @@ def _longest(profiles: Sequence[Profile]) -> list[Profile]:
     for profile in profiles:
         if profile.state == "ok" and profile.speedup is not None:
             groups.setdefault(series_key(profile.point), []).append(profile)
-    longest = max(groups.values(), key=lambda g: len({p.point.workers for p in g}), default=[])
+    longest = max(
+        groups.values(), key=lambda g: (not incomparable(g), len({p.point.workers for p in g})), default=[]
+    )
     return sorted(longest, key=lambda p: (p.point.workers, p.point.nodes))
 
 

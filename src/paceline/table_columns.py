@@ -49,6 +49,7 @@ Quantity = Literal[
     "gradient_bytes",
     "parameters",
     "bandwidth",
+    "bytes_per_epoch",
     "samples",
     "validation_samples",
     "lr",
@@ -83,6 +84,7 @@ _BYTE_UNITS = {"b": 1.0, "byte": 1.0, "bytes": 1.0, "kb": 1e3, "mb": 1e6, "gb": 
                "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}  # fmt: skip
 _COUNTS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "million": 1e6, "millions": 1e6, "billion": 1e9}
 _NAMES: tuple[tuple[str, Quantity], ...] = (
+    (r"(all_?reduce_|exchanged_|gradient_|allreduce_gradient_)*bytes_per_epoch", "bytes_per_epoch"),
     (r"(gpus?|workers?|devices?|accelerators?)_per_node|ppn|local_size|tasks_per_node", "workers_per_node"),
     (
         r"(n|num|number_of|no_of|nr|total|n_of)?_?(gpus|gpu_count|workers?|ranks?|devices?|"

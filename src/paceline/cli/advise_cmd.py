@@ -1,0 +1,51 @@
+"""`paceline advise`: how many workers, for which goal, at what price, and the next measurement worth making."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paceline.analysis_json import analysis_data
+from paceline.cli.analyze_cmd import analysis_of, ask_of, cluster_of, prices_of
+from paceline.cli.table_text import advice_text
+
+__all__ = ["advise"]
+
+
+def advise(
+    source: Annotated[Path, typer.Argument(metavar="TABLE|STUDY", help="What was measured.")],
+    workers: Annotated[
+        str | None, typer.Option(help="Candidates beyond what was measured: 8,16..64.")
+    ] = None,
+    cluster: Annotated[
+        Path | None, typer.Option(help="What is known of the machines and links (cluster.toml).")
+    ] = None,
+    price: Annotated[str | None, typer.Option(help="2.5/gpu-h, 40/node-h, or a name of prices.toml.")] = None,
+    deadline: Annotated[str | None, typer.Option(help="The training must end within: 8 h, 01:30:00.")] = None,
+    budget: Annotated[float | None, typer.Option(help="The training may cost at most this much.")] = None,
+    value: Annotated[
+        float | None, typer.Option(help="What an hour saved is worth, in the currency of the price.")
+    ] = None,
+    watts: Annotated[float | None, typer.Option(help="Power of one worker, for the energy.")] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the analysis as JSON, and nothing else.")
+    ] = False,
+) -> None:
+    """The fastest, the cheapest, the knee, by deadline and budget, each with its condition."""
+    prices = replace(prices_of(price, deadline, budget, value), worker_watts=watts)
+    analysis, _ = analysis_of(source, ask=ask_of(None, workers, None, prices), cluster=cluster_of(cluster))
+    if json:
+        json_module.dump(analysis_data(analysis), sys.stdout, indent=1, allow_nan=False, ensure_ascii=False)
+        print()
+        return
+    print(analysis.verdict)
+    print()
+    print(
+        advice_text(analysis.recommendations)
+        or "No advice: fewer than two comparable settings were measured."
+    )
