@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from paceline.cli.main import VERBS
 from paceline.store.analysis_schema import AnalysisFile
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
@@ -38,7 +39,7 @@ def test_help_answers_at_once(tmp_path):
     assert min(times) < ANSWER_S
 
 
-@pytest.mark.parametrize("verb", ["", "study", "plan", "show", "compare", "schema"])
+@pytest.mark.parametrize("verb", ["", *VERBS])
 def test_help_of_every_verb_is_text(verb, tmp_path):
     done = desk(*([verb] if verb else []), "--help", cwd=tmp_path)
     assert done.returncode == 0

@@ -14,7 +14,7 @@ config plan table
 split links timeline
 curve convergence measured
 fit baselines prior
-project check refuse
+project check refuse whatif
 advise verdict
 answers cluster table_analysis analyze analysis_json compare
 launch store report data

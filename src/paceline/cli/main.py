@@ -31,6 +31,8 @@ VERBS = {
     "show": ("paceline.cli.show", "show", "Show what a study has found so far."),
     "compare": ("paceline.cli.compare", "compare", "Compare two studies; fail a pipeline on a threshold."),
     "analyze": ("paceline.cli.analyze_cmd", "analyze", "Analyse a table measured anywhere, or a study."),
+    "project": ("paceline.cli.project_cmd", "project", "Project to worker counts that were not measured."),
+    "advise": ("paceline.cli.advise_cmd", "advise", "Say what to use: fastest, cheapest, by a deadline."),
     "schema": ("paceline.cli.schema", "schema", "Print the JSON schema of study.toml or analysis.json."),
 }
 
