@@ -40,6 +40,7 @@ _SECONDS = {
     "days": 86400.0,
 }
 _LARGEST_RANGE = 100_000
+_SKEWED = 1.5  # an interval that reaches so much farther to one side is written with both its ends
 
 
 def count_range(text: str) -> tuple[int, ...]:
@@ -130,8 +131,13 @@ def estimate_text(quantity: Estimate | None, *, factor: float = 1.0) -> str:
     value = quantity.value * factor
     if quantity.low is None or quantity.high is None:
         return _figures(value)
+    if quantity.low == quantity.high:
+        return _figures(value)
     half = (quantity.high - quantity.low) / 2 * factor
     places = _places(half)
+    below, above = quantity.value - quantity.low, quantity.high - quantity.value
+    if max(below, above) > _SKEWED * min(below, above):
+        return f"{value:.{places}f} ({quantity.low * factor:.{places}f}-{quantity.high * factor:.{places}f})"
     return f"{value:.{places}f} ± {half:.{places}f}"
 
 

@@ -1,0 +1,348 @@
+"""Speed-up and efficiency against workers, as Vega-Lite specifications: plain data, nothing is drawn here.
+
+measured    filled circles on a solid line, with a bar for the 90 % interval
+projected   hollow diamonds on a dashed line, in a band that fades outwards
+refused     a hatched region beyond the largest count that was measured or projected
+ideal       a dotted line: speed-up = workers / workers of the Baseline, efficiency 100 %
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log2, sqrt
+
+from paceline.records import Analysis, Estimate, Scaling
+from paceline.report.document import Figure, Spec
+from paceline.report.series import lines, projected_lines, scalings
+from paceline.report.theme import COLOURS, GRID, INK, MUTED, colour, toggled, whole, worker_axis
+from paceline.units import estimate_text, percent_text
+
+__all__ = ["Dot", "dots_chart", "scaling_figures"]
+
+_WIDTH, _HEIGHT = 430, 300
+_HATCHES = 22
+_SLANT = 0.35  # width of a hatch over the width of the chart
+_MOST_LABELS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One value on a chart."""
+
+    line: str
+    workers: int
+    value: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The rectangle of a chart in its own units. Workers double along x; y doubles too, or is linear."""
+
+    counts: tuple[int, ...]
+    low: float
+    high: float
+    doubling: bool
+
+    def at(self, u: float, v: float) -> tuple[float, float]:
+        """Workers and value at shares of the width and height."""
+        left, right = min(self.counts) / 1.12, max(self.counts) * 1.12
+        y = self.low * (self.high / self.low) ** v if self.doubling else self.low + (self.high - self.low) * v
+        return left * (right / left) ** u, y
+
+
+def scaling_figures(analysis: Analysis) -> tuple[Figure, ...]:
+    """Speed-up and efficiency, weak and strong scaling apart."""
+    return tuple(
+        f for mode in scalings(analysis) for f in (_speedup(analysis, mode), _efficiency(analysis, mode))
+    )
+
+
+def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
+    measured, projected = _dots(analysis, mode, "speedup")
+    base = min(dot.workers for dot in measured)
+    counts = _counts(analysis, measured + projected)
+    values = [dot.value.value for dot in measured + projected]
+    high = max([*values, max(dot.workers for dot in measured + projected) / base]) * 1.2
+    frame = _Frame(counts, min([1.0, *values]) / 1.25, high, doubling=True)
+    title = f"Speed-up, {mode} scaling"
+    layers = [
+        *_refused(frame, analysis, measured + projected),
+        *_ideal(
+            [(base, 1.0), (max(counts), max(counts) / base)], label_at=max(d.workers for d in measured) / base
+        ),
+        *_continued(measured, projected),
+        *dots_chart(measured, label=lambda value: f"{value:.2f}×", text=estimate_text, dy=13),
+        *_diamonds(projected, _names(measured), text=estimate_text, dy=13),
+    ]
+    axis: Spec = {
+        "title": "speed-up",
+        "scale": {"type": "log", "base": 2, "domain": [frame.low, frame.high], "nice": False},
+        "axis": {"format": "~g", "tickCount": 5},
+    }
+    caption = (
+        f"Speed-up (ratio of throughputs, doubling scale) against workers (count, doubling scale), {mode} scaling, "
+        f"relative to {base} worker{'' if base == 1 else 's'}.{_explained(projected, analysis)} "
+        "Dotted: ideal."
+    )
+    return Figure(
+        f"speedup-{mode}", title, caption + _cut_off(measured, frame), _chart(layers, frame, axis, title)
+    )
+
+
+def _efficiency(analysis: Analysis, mode: Scaling) -> Figure:
+    measured, projected = _dots(analysis, mode, "efficiency_ratio")
+    counts = _counts(analysis, measured + projected)
+    frame = _Frame(
+        counts, 0.0, max([1.0, *(dot.value.value for dot in measured + projected)]) * 1.15, doubling=False
+    )
+    title = f"Efficiency, {mode} scaling"
+    layers = [
+        *_refused(frame, analysis, measured + projected),
+        *_ideal([(min(counts), 1.0), (max(counts), 1.0)], label_at=None),
+        *_continued(measured, projected),
+        *dots_chart(measured, label=percent_text, text=percent_text, dy=-11),
+        *_diamonds(projected, _names(measured), text=percent_text, dy=-11),
+    ]
+    axis: Spec = {
+        "title": "efficiency",
+        "scale": {"domain": [frame.low, frame.high], "nice": False},
+        "axis": {"format": ".0%", "tickCount": 5},
+    }
+    caption = (
+        f"Efficiency (speed-up over worker ratio, percent) against workers (count, doubling scale), {mode} "
+        f"scaling.{_explained(projected, analysis)} Dotted: ideal."
+    )
+    return Figure(
+        f"efficiency-{mode}", title, caption + _cut_off(measured, frame), _chart(layers, frame, axis, title)
+    )
+
+
+def dots_chart(
+    dots: Sequence[Dot], *, label: Callable[[float], str], text: Callable[[Estimate], str], dy: int
+) -> list[Spec]:
+    """Layers for measured values: intervals, a solid line, filled circles, and their values where there is room."""
+    names = _names(dots)
+    rows = [_row(dot, text(dot.value), label(dot.value.value)) for dot in dots]
+    data: Spec = {"values": rows}
+    parameter, opacity = toggled("line")
+    shade = colour(names)
+    layers: list[Spec] = [
+        {
+            "data": data,
+            "params": [parameter],
+            "mark": {"type": "rule", "strokeWidth": 2, "clip": True},
+            "encoding": {"y": {"field": "low"}, "y2": {"field": "high"}, "color": shade, "opacity": opacity},
+        },
+        {
+            "data": data,
+            "mark": {"type": "line", "strokeWidth": 2},
+            "encoding": {"color": shade, "opacity": opacity},
+        },
+        {
+            "data": data,
+            "mark": {"type": "point", "shape": "circle", "filled": True, "size": 70},
+            "encoding": {"color": shade, "opacity": opacity, "tooltip": _TOOLTIP},
+        },
+    ]
+    if len(names) == 1 and len(dots) <= _MOST_LABELS:
+        layers.append(
+            {
+                "data": {"values": [row for row in rows if row["low"] is None or row["low"] != row["high"]]},
+                "mark": {"type": "text", "align": "left", "dx": 8, "dy": dy, "color": INK, "fontWeight": 600},
+                "encoding": {"text": {"field": "label"}},
+            }
+        )
+    return layers
+
+
+def _diamonds(
+    dots: Sequence[Dot], names: Sequence[str], *, text: Callable[[Estimate], str], dy: int
+) -> list[Spec]:
+    """Layers for projected values: hollow diamonds, and the word at the first of them."""
+    if not dots:
+        return []
+    rows = [_row(dot, text(dot.value), "projected") for dot in dots]
+    _, opacity = toggled("line")
+    return [
+        {
+            "data": {"values": rows},
+            "mark": {
+                "type": "point",
+                "shape": "diamond",
+                "filled": False,
+                "size": 90,
+                "strokeWidth": 2,
+                "clip": True,
+            },
+            "encoding": {"color": colour(names), "opacity": opacity, "tooltip": _TOOLTIP},
+        },
+        {
+            "data": {"values": rows[:1]},
+            "mark": {"type": "text", "align": "left", "dx": 8, "dy": dy, "fontStyle": "italic", "clip": True},
+            "encoding": {"text": {"field": "label"}},
+        },
+    ]
+
+
+def _continued(measured: Sequence[Dot], projected: Sequence[Dot]) -> list[Spec]:
+    """Bands and dashed lines that lead from the last measured dot of a line through its projections."""
+    layers: list[Spec] = []
+    for i, name in enumerate(_names(measured)):
+        own = [dot for dot in projected if dot.line == name]
+        if not own:
+            continue
+        before = [dot for dot in measured if dot.line == name and dot.workers < own[0].workers]
+        dots = [*before[-1:], *own]
+        shade = COLOURS[i % len(COLOURS)]
+        data: Spec = {"values": [_row(dot, "", "") for dot in dots if dot.value.low is not None]}
+        fading = [{"offset": 0, "color": shade}, {"offset": 1, "color": f"{shade}1a"}]
+        gradient: Spec = {"gradient": "linear", "x1": 0, "y1": 0, "x2": 1, "y2": 0, "stops": fading}
+        layers += [
+            {
+                "data": data,
+                "mark": {"type": "area", "color": gradient, "opacity": 0.28, "clip": True},
+                "encoding": {"y": {"field": "low"}, "y2": {"field": "high"}},
+            },
+            {
+                "data": {"values": [_row(dot, "", "") for dot in dots]},
+                "mark": {
+                    "type": "line",
+                    "strokeDash": [6, 4],
+                    "strokeWidth": 2,
+                    "color": shade,
+                    "clip": True,
+                },
+            },
+        ]
+    return layers
+
+
+def _ideal(ends: Sequence[tuple[int, float]], *, label_at: float | None) -> list[Spec]:
+    """A dotted line and its name: beside the line at a share of its first count, or above its beginning."""
+    rows = [{"workers": workers, "value": value} for workers, value in ends]
+    first, value = ends[0]
+    if label_at is None:
+        place, mark = {"workers": first, "value": value}, {"align": "left", "dx": 12, "dy": -12}
+    else:
+        half = sqrt(label_at)
+        place, mark = (
+            {"workers": first * half, "value": value * half},
+            {"align": "right", "dx": -12, "dy": -4},
+        )
+    return [
+        {
+            "data": {"values": rows},
+            "mark": {
+                "type": "line",
+                "color": MUTED,
+                "strokeDash": [1, 4],
+                "strokeCap": "round",
+                "strokeWidth": 2,
+                "clip": True,
+            },
+        },
+        {
+            "data": {"values": [place]},
+            "mark": {"type": "text", "fontStyle": "italic", **mark},
+            "encoding": {"text": {"value": "ideal"}},
+        },
+    ]
+
+
+def _refused(frame: _Frame, analysis: Analysis, shown: Sequence[Dot]) -> list[Spec]:
+    """The hatched region: from halfway between the last shown and the first refused count to the right edge."""
+    last = max(dot.workers for dot in shown)
+    beyond = [refusal.workers for refusal in analysis.refusals if refusal.workers > last]
+    if not beyond:
+        return []
+    left, right = frame.at(0, 0)[0], frame.at(1, 0)[0]
+    edge = log2(sqrt(last * min(beyond)) / left) / log2(right / left)
+    hatches = []
+    for k in range(_HATCHES):
+        start = edge - _SLANT + k * (1 - edge + _SLANT) / _HATCHES
+        bottom, top = max(0.0, (edge - start) / _SLANT), min(1.0, (1 - start) / _SLANT)
+        (x, y), (x2, y2) = frame.at(start + _SLANT * bottom, bottom), frame.at(start + _SLANT * top, top)
+        hatches.append({"workers": x, "value": y, "workers2": x2, "value2": y2})
+    middle, height = frame.at((edge + 1) / 2, 0.06)
+    return [
+        {
+            "data": {"values": hatches},
+            "mark": {"type": "rule", "color": GRID, "strokeWidth": 1.5},
+            "encoding": {"x2": {"field": "workers2"}, "y2": {"field": "value2"}},
+        },
+        {
+            "data": {"values": [{"workers": middle, "value": height}]},
+            "mark": {"type": "text", "fontStyle": "italic", "color": INK},
+            "encoding": {"text": {"value": "refused"}},
+        },
+    ]
+
+
+def _chart(layers: Sequence[Spec], frame: _Frame, axis: Spec, title: str) -> Spec:
+    y: Spec = {"field": "value", "type": "quantitative", **axis}
+    encoding: Spec = {"x": worker_axis(frame.counts), "y": y}
+    spec: Spec = {"width": _WIDTH, "height": _HEIGHT, "encoding": encoding, "layer": list(layers)}
+    return whole(spec, description=title)
+
+
+def _dots(analysis: Analysis, mode: Scaling, quantity: str) -> tuple[list[Dot], list[Dot]]:
+    """Measured and projected values of one quantity."""
+    measured = [
+        Dot(name, profile.point.workers, value)
+        for name, own in lines(analysis, mode).items()
+        for profile in own
+        if (value := getattr(profile, quantity)) is not None
+    ]
+    projected = [
+        Dot(name, projection.workers, value)
+        for name, own in projected_lines(analysis, mode).items()
+        for projection in own
+        if (value := getattr(projection, quantity)) is not None
+    ]
+    return measured, projected
+
+
+def _counts(analysis: Analysis, shown: Sequence[Dot]) -> tuple[int, ...]:
+    """Every worker count that the chart must have room for."""
+    counts = {dot.workers for dot in shown}
+    return tuple(sorted(counts | {r.workers for r in analysis.refusals if r.workers > max(counts)}))
+
+
+def _names(dots: Sequence[Dot]) -> list[str]:
+    return list(dict.fromkeys(dot.line for dot in dots))
+
+
+def _row(dot: Dot, text: str, label: str) -> Mapping[str, object]:
+    return {
+        "line": dot.line,
+        "workers": dot.workers,
+        "value": dot.value.value,
+        "low": dot.value.low,
+        "high": dot.value.high,
+        "text": text,
+        "label": label,
+        "observations": dot.value.n,
+    }
+
+
+def _explained(projected: Sequence[Dot], analysis: Analysis) -> str:
+    text = " Circles: measured, with 90% intervals over launches."
+    if projected:
+        text += " Diamonds, dashed: projected, with 90% prediction intervals."
+    return text + (" Hatched: refused, see why below." if analysis.refusals else "")
+
+
+def _cut_off(dots: Sequence[Dot], frame: _Frame) -> str:
+    ends = [(dot.value.low, dot.value.high) for dot in dots]
+    cut = any((low or frame.low) < frame.low or (high or 0) > frame.high for low, high in ends)
+    return (
+        " Intervals that reach beyond the frame are cut off there; the table has their ends." if cut else ""
+    )
+
+
+_TOOLTIP: list[Spec] = [
+    {"field": "workers", "type": "quantitative", "title": "workers"},
+    {"field": "text", "type": "nominal", "title": "value"},
+    {"field": "observations", "type": "quantitative", "title": "observations"},
+]

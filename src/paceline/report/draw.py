@@ -1,0 +1,69 @@
+"""A specification -> a picture, by vl-convert: SVG, PNG, PDF, and the scripts that make charts on a page interactive.
+
+vl-convert is an extra: without it there are no pictures, and everybody who asks for one is told how to get it.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+
+from paceline.errors import PacelineError
+from paceline.report.document import Spec
+
+__all__ = ["EXTRA", "can_draw", "pdf", "png", "scripts", "svg"]
+
+EXTRA = "pip install 'paceline[report]'"
+_SHARPNESS = 2.0  # pixels of a PNG per unit of the specification
+_IDS = re.compile(r'(?P<before>\bid="|url\(#)(?P<name>[\w-]+)')
+
+
+def can_draw() -> bool:
+    """Whether vl-convert is installed."""
+    return find_spec("vl_convert") is not None
+
+
+def svg(spec: Spec, *, prefix: str = "") -> str:
+    """The picture as SVG; `prefix` keeps its inner ids apart from those of other pictures on the same page."""
+    _demand()
+    import vl_convert  # here: an extra, and 88 MB
+
+    text = str(vl_convert.vegalite_to_svg(spec))
+    return _IDS.sub(rf"\g<before>{prefix}\g<name>", text) if prefix else text
+
+
+def png(spec: Spec) -> bytes:
+    """The picture as PNG on white, twice as sharp as its size asks for."""
+    _demand()
+    import vl_convert
+
+    return bytes(vl_convert.vegalite_to_png(_on_white(spec), scale=_SHARPNESS))
+
+
+def pdf(spec: Spec) -> bytes:
+    """The picture as PDF, for LaTeX."""
+    _demand()
+    import vl_convert
+
+    return bytes(vl_convert.vegalite_to_pdf(spec))
+
+
+def scripts() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script, safe inside a script element."""
+    _demand()
+    import vl_convert
+
+    return (
+        str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+        .replace("</script", "<\\/script")
+        .replace("<!--", "<\\!--")
+    )
+
+
+def _on_white(spec: Spec) -> Spec:
+    return {**spec, "background": "white"}
+
+
+def _demand() -> None:
+    if not can_draw():
+        raise PacelineError("pictures need vl-convert, which is not installed", hint=EXTRA)

@@ -1,0 +1,119 @@
+"""A report as one HTML file that needs nothing else: verdict, tables and pictures stand in it, scripts add to them.
+
+Without scripts, or where a policy forbids them, every sentence, table and static picture is there. Scripts make the
+charts interactive and add the buttons that copy tables and save figures. The file asks no server for anything: its
+own policy forbids it. Without vl-convert it comes without pictures and says how to get them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from paceline.records import Analysis, Finding
+from paceline.report import draw
+from paceline.report.compared import compared_section
+from paceline.report.definitions import DEFINITIONS
+from paceline.report.document import Figure, Section, Spec, Table
+from paceline.report.escape import visible
+from paceline.report.grid_text import csv_of, latex_of, markdown_of
+from paceline.report.sections import sections, title
+from paceline.report.tables import overhead_table, source_table
+
+__all__ = ["page"]
+
+_SVG = re.compile(r"<svg\b")
+
+
+@dataclass(frozen=True, slots=True)
+class _Study:
+    """One study on the page. `prefix` keeps its ids apart from those of the others."""
+
+    name: str
+    prefix: str
+    analysis: Analysis
+    sections: tuple[Section, ...]
+    overhead: Table | None
+    source: Table | None
+    levels: tuple[tuple[str, tuple[Finding, ...]], ...]
+
+
+def page(studies: Sequence[tuple[str, Analysis]]) -> str:
+    """The whole file. One study, or several that are compared first and then shown one by one."""
+    shown = [
+        _study(name, analysis, f"s{i}-" if len(studies) > 1 else "")
+        for i, (name, analysis) in enumerate(studies, 1)
+    ]
+    together = compared_section(studies) if len(studies) > 1 else None
+    parts = [*([together] if together else []), *(section for study in shown for section in study.sections)]
+    figures = [figure for section in parts for figure in section.figures]
+    tables = [table for section in parts for table in section.tables]
+    tables += [t for study in shown for t in (study.overhead, study.source) if t is not None]
+    drawn = draw.can_draw()
+    environment = Environment(
+        loader=PackageLoader("paceline.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["visible"] = visible
+    return environment.get_template("page.html").render(
+        title=" · ".join(study.name for study in shown),
+        studies=shown,
+        together=together,
+        definitions=DEFINITIONS,
+        pictures={figure.id: _picture(figure) for figure in figures} if drawn else {},
+        specs={figure.id: _without_schema(figure.spec) for figure in figures} if drawn else {},
+        copies={table.id: _copies(table) for table in tables},
+        scripts=Markup(draw.scripts()) if drawn and figures else "",
+        extra=None if drawn or not figures else draw.EXTRA,
+    )
+
+
+def _study(name: str, analysis: Analysis, prefix: str) -> _Study:
+    by_level = [
+        (level, tuple(f for f in analysis.findings if f.level == level))
+        for level in ("void", "doubt", "note")
+    ]
+    return _Study(
+        name=name or title(analysis),
+        prefix=prefix,
+        analysis=analysis,
+        sections=tuple(_apart(section, prefix) for section in sections(analysis)),
+        overhead=_apart_table(overhead_table(analysis), prefix),
+        source=_apart_table(source_table(analysis), prefix),
+        levels=tuple((level, found) for level, found in by_level if found),
+    )
+
+
+def _apart(section: Section, prefix: str) -> Section:
+    return replace(
+        section,
+        id=f"{prefix}{section.id}",
+        figures=tuple(replace(figure, id=f"{prefix}{figure.id}") for figure in section.figures),
+        tables=tuple(replace(table, id=f"{prefix}{table.id}") for table in section.tables),
+    )
+
+
+def _apart_table(table: Table | None, prefix: str) -> Table | None:
+    return None if table is None else replace(table, id=f"{prefix}{table.id}")
+
+
+def _picture(figure: Figure) -> Markup:
+    """The static picture, one image to a screen reader. vl-convert has escaped every text in it."""
+    label = Markup('<svg role="img" aria-label="{}"').format(figure.title)
+    return Markup(_SVG.sub(lambda _: str(label), draw.svg(figure.spec, prefix=f"{figure.id}-"), count=1))
+
+
+def _without_schema(spec: Spec) -> Spec:
+    """The page asks no server, so it names none."""
+    return {key: value for key, value in spec.items() if key != "$schema"}
+
+
+def _copies(table: Table) -> dict[str, str]:
+    return {"Markdown": markdown_of(table), "CSV": csv_of(table), "LaTeX": latex_of(table)}

@@ -1,0 +1,94 @@
+"""The order of a report: verdict and thresholds come first on every rendering, then these sections, those with data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from paceline.records import Analysis, Fit
+from paceline.report import tables
+from paceline.report.charts import scaling_figures
+from paceline.report.document import Figure, Section, Table
+from paceline.report.point_charts import accuracy_figure, bus_figure, grid_figures, memory_figure
+from paceline.report.step_charts import bucket_figure, split_figure
+from paceline.units import percent_text
+
+__all__ = ["sections", "title"]
+
+_T = TypeVar("_T", Figure, Table)
+
+
+def title(analysis: Analysis) -> str:
+    """What was studied, as one line."""
+    return str(analysis.source.get("command") or analysis.source.get("table") or "a study")
+
+
+def sections(analysis: Analysis) -> tuple[Section, ...]:
+    """Every section that this Analysis has data for, in the order of reading."""
+    found = (
+        Section(
+            "scaling",
+            "Speed-up and efficiency",
+            figures=scaling_figures(analysis),
+            tables=_present(tables.scaling_table(analysis)),
+        ),
+        Section(
+            "step",
+            "Where the step goes",
+            figures=_present(split_figure(analysis), bucket_figure(analysis)),
+            tables=_present(tables.split_table(analysis), tables.bucket_table(analysis)),
+        ),
+        Section(
+            "exchange",
+            "Exchange",
+            figures=_present(bus_figure(analysis)),
+            tables=_present(tables.exchange_table(analysis)),
+        ),
+        Section(
+            "accuracy",
+            "Accuracy",
+            figures=_present(accuracy_figure(analysis)),
+            tables=_present(tables.convergence_table(analysis)),
+        ),
+        Section("grids", "Batch and workers", figures=grid_figures(analysis)),
+        Section(
+            "memory",
+            "Memory",
+            figures=_present(memory_figure(analysis)),
+            tables=_present(tables.memory_table(analysis)),
+        ),
+        Section(
+            "decision",
+            "Decision and projection",
+            sentences=_fit_sentences(analysis.fit),
+            tables=_present(
+                tables.recommendation_table(analysis),
+                tables.projection_table(analysis),
+                tables.refusal_table(analysis),
+                tables.fit_table(analysis),
+            ),
+        ),
+    )
+    return tuple(section for section in found if section.figures or section.tables or section.sentences)
+
+
+def _fit_sentences(fit: Fit | None) -> tuple[str, ...]:
+    if fit is None:
+        return ()
+    found = [fit.explanation] if fit.explanation else []
+    errors = [
+        f"{method} {percent_text(error)}" for method, error in fit.held_out_error.items() if error is not None
+    ]
+    if errors:
+        found.append(f"Error at the largest measured count when it is held out: {', '.join(errors)}.")
+    if fit.unidentified:
+        found.append(f"These measurements do not determine: {', '.join(fit.unidentified)}.")
+    return tuple(found)
+
+
+def _present(*items: _T | None) -> tuple[_T, ...]:
+    return tuple(_some(items))
+
+
+def _some(items: Iterable[_T | None]) -> Iterable[_T]:
+    return (item for item in items if item is not None)

@@ -1,0 +1,81 @@
+"""Points that are compared as worker counts of one line, each line with a name that says what sets it apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paceline.records import Analysis, Point, Profile, Projection, Scaling
+
+__all__ = ["lines", "projected_lines", "scalings", "series_names", "short_name"]
+
+
+def series_names(points: Sequence[Point]) -> dict[str, str]:
+    """Point id -> the name of its line; only what differs between lines is said."""
+    parts = {point.id: _parts(point) for point in points}
+    keys = {key for own in parts.values() for key in own}
+    differing = {key for key in keys if len({own.get(key) for own in parts.values()}) > 1}
+    names = {}
+    for point in points:
+        own = [text for key, text in parts[point.id].items() if key in differing]
+        names[point.id] = ", ".join(own) or f"{point.scaling} scaling"
+    return names
+
+
+def short_name(point: Point, name: str, *, alone: bool) -> str:
+    """One setting in a few words: `2 workers`, and its line's name where there are several lines."""
+    count = f"{point.workers} worker{'' if point.workers == 1 else 's'}"
+    return count if alone else f"{count}, {name}"
+
+
+def scalings(analysis: Analysis) -> tuple[Scaling, ...]:
+    """The scaling modes under which some line has more than one worker count."""
+    modes: tuple[Scaling, ...] = ("weak", "strong")
+    return tuple(mode for mode in modes if any(_spans(own) for own in lines(analysis, mode).values()))
+
+
+def lines(analysis: Analysis, mode: Scaling) -> dict[str, list[Profile]]:
+    """Name -> the points of that line that have a speed-up, by worker count."""
+    own = [p for p in analysis.points if p.point.scaling == mode and p.speedup is not None]
+    names = series_names([p.point for p in own])
+    found: dict[str, list[Profile]] = {}
+    for profile in sorted(own, key=lambda p: p.point.workers):
+        found.setdefault(names[profile.point.id], []).append(profile)
+    return found
+
+
+def projected_lines(analysis: Analysis, mode: Scaling) -> dict[str, list[Projection]]:
+    """Name of the measured line that is continued -> projections; an empty name where several could be meant."""
+    modes = scalings(analysis)
+    found: dict[str, list[Projection]] = {}
+    for projection in sorted(analysis.projections, key=lambda p: p.workers):
+        weak = {name: own for name, own in lines(analysis, "weak").items() if _has_batch(own, projection)}
+        if (mode == "weak") != (bool(weak) or "strong" not in modes):
+            continue
+        names = list(weak if mode == "weak" and weak else lines(analysis, mode))
+        found.setdefault(names[0] if len(names) == 1 else "", []).append(projection)
+    return found
+
+
+def _spans(own: Sequence[Profile]) -> bool:
+    return len({profile.point.workers for profile in own}) > 1
+
+
+def _has_batch(own: Sequence[Profile], projection: Projection) -> bool:
+    batch = projection.per_worker_batch
+    return batch is not None and any(p.point.per_worker_batch == batch for p in own)
+
+
+def _parts(point: Point) -> dict[str, str]:
+    """Everything but the worker count that sets a point apart, in words."""
+    parts = {}
+    batch = point.per_worker_batch if point.scaling == "weak" else point.global_batch
+    if batch is None:
+        parts["scaling"] = f"{point.scaling} scaling"
+    else:
+        parts["batch"] = f"{batch} per worker" if point.scaling == "weak" else f"{batch} in all"
+    if point.backend:
+        parts["backend"] = point.backend
+    if point.variant != "as_is":
+        parts["variant"] = point.variant
+    parts |= {flag: f"{flag.lstrip('-')} {value}" for flag, value in point.varied}
+    return parts

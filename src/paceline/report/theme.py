@@ -1,0 +1,103 @@
+"""How every chart looks: Okabe-Ito colours, quiet axes, system fonts, and the scales that charts share.
+
+Ink, muted and grid are written into the pictures as plain colours; the page's style sheet turns exactly these three
+into its own light and dark ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paceline.report.document import Spec
+
+__all__ = ["BLUE", "COLOURS", "GREEN", "GRID", "INK", "MUTED", "ORANGE", "PURPLE", "SKY", "VERMILLION"]
+__all__ += ["colour", "toggled", "whole", "worker_axis"]
+
+INK = "#1f2328"
+MUTED = "#59636e"
+GRID = "#d8dee4"
+
+# Okabe & Ito, "Color Universal Design" (2008); black is ours (INK), yellow is too pale for lines
+BLUE = "#0072B2"
+VERMILLION = "#D55E00"
+GREEN = "#009E73"
+PURPLE = "#CC79A7"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
+
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+_FONT = "system-ui, sans-serif"
+_MOST_TICKS = 9
+
+
+def whole(spec: Spec, *, description: str) -> Spec:
+    """A complete specification: the chart with its description and our looks."""
+    return {"$schema": _SCHEMA, "description": description, **spec, "config": _CONFIG}
+
+
+def worker_axis(counts: Sequence[int]) -> Spec:
+    """Workers on a doubling scale, with a tick at every count, or at powers of two where there are many."""
+    low, high = min(counts), max(counts)
+    ticks = sorted(set(counts))
+    if len(ticks) > _MOST_TICKS:
+        ticks = [2**k for k in range(21) if low <= 2**k <= high]
+    return {
+        "field": "workers",
+        "type": "quantitative",
+        "title": "workers",
+        "scale": {"type": "log", "base": 2, "domain": [low / 1.12, high * 1.12], "nice": False},
+        "axis": {"values": ticks, "format": "d", "grid": False},
+    }
+
+
+def colour(names: Sequence[str]) -> Spec:
+    """Lines by colour, in the order given; a legend only where there is something to tell apart."""
+    shown = [name for name in names if name]
+    return {
+        "field": "line",
+        "type": "nominal",
+        "scale": {
+            "domain": [*shown, ""],
+            "range": [*(COLOURS[i % len(COLOURS)] for i in range(len(shown))), MUTED],
+        },
+        "legend": {"values": shown, "title": None} if len(shown) > 1 else None,
+    }
+
+
+def toggled(field: str) -> tuple[Spec, Spec]:
+    """A click in the legend keeps what was clicked: the parameter for one layer, the opacity for each."""
+    parameter: Spec = {"name": "shown", "select": {"type": "point", "fields": [field]}, "bind": "legend"}
+    return parameter, {"condition": {"param": "shown", "value": 1}, "value": 0.12}
+
+
+_CONFIG: Spec = {
+    "background": None,
+    "font": _FONT,
+    "padding": 6,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": MUTED,
+        "titleColor": INK,
+        "titleFontWeight": "normal",
+        "labelFontSize": 12,
+        "titleFontSize": 12.5,
+        "gridColor": GRID,
+        "domainColor": GRID,
+        "tickColor": GRID,
+        "labelPadding": 5,
+        "titlePadding": 8,
+    },
+    "legend": {
+        "orient": "top",
+        "labelColor": INK,
+        "labelFontSize": 12.5,
+        "symbolStrokeWidth": 2,
+        "symbolType": "circle",
+        "columnPadding": 16,
+        "offset": 4,
+        "labelLimit": 260,
+    },
+    "text": {"color": MUTED, "fontSize": 12},
+    "rule": {"color": MUTED},
+}

@@ -1,0 +1,78 @@
+"""Every number of an analysis as one tidy CSV: one row per point and quantity, raw values in base units.
+
+study                study's name, to tell rows of several studies apart
+kind                 measured | projected | refused
+point                id of the Point; empty for projections
+workers nodes per_worker_batch global_batch scaling backend varied
+state                ok | oom | crashed | hung | timeout | diverged | cancelled; empty for projections
+quantity             name as in analysis.json, its unit at the end: _s seconds, _bytes, _per_s, _ratio 0..1
+value low high       the number and its 90 % interval; empty where unknown
+observations         launches (measured) or fitted points (projected) behind it
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+
+from paceline.records import Analysis, Estimate
+from paceline.report.escape import csv_cell
+
+__all__ = ["COLUMNS", "tidy_csv"]
+
+COLUMNS = (
+    "study", "kind", "point", "workers", "nodes", "per_worker_batch", "global_batch", "scaling", "backend",
+    "varied", "state", "quantity", "value", "low", "high", "observations",
+)  # fmt: skip
+
+
+def tidy_csv(studies: Sequence[tuple[str, Analysis]]) -> str:
+    """All studies in one table."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for name, analysis in studies:
+        for row in _rows(analysis):
+            writer.writerow([_cell(value) for value in (name, *row)])
+    return file.getvalue()
+
+
+def _rows(analysis: Analysis) -> Iterator[tuple[object, ...]]:
+    for profile in analysis.points:
+        point = profile.point
+        varied = " ".join(f"{key}={value}" for key, value in point.varied)
+        head: tuple[object, ...] = (
+            "measured", point.id, point.workers, point.nodes, point.per_worker_batch, point.global_batch,
+            point.scaling, point.backend, varied, profile.state,
+        )  # fmt: skip
+        known = list(_estimates(profile))
+        yield from ((*head, *_values(name, value)) for name, value in known)
+        if not known:
+            yield (*head, None, None, None, None, None)
+    for projection in analysis.projections:
+        head = (
+            "projected", None, projection.workers, projection.nodes, projection.per_worker_batch, None, None, None,
+            None, None,
+        )  # fmt: skip
+        yield from ((*head, *_values(name, value)) for name, value in _estimates(projection))
+    for refusal in analysis.refusals:
+        yield ("refused", None, refusal.workers, *([None] * 12))
+
+
+def _estimates(record: object) -> Iterator[tuple[str, Estimate]]:
+    for field in fields(record):  # type: ignore[arg-type]  # a Profile or a Projection
+        value = getattr(record, field.name)
+        if isinstance(value, Estimate):
+            yield field.name, value
+
+
+def _values(name: str, value: Estimate) -> tuple[object, ...]:
+    return (name, value.value, value.low, value.high, value.n)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return csv_cell(value) if isinstance(value, str) else repr(value)
