@@ -61,9 +61,7 @@ def price_from(text: str, shipped: Mapping[str, Mapping[str, object]]) -> Prices
         r"\s*([A-Z$€£]{0,3})\s*([0-9]*\.?[0-9]+)\s*(?:/\s*(gpu|worker|device|node)[-_ ]?h(?:our)?)?\s*", text
     )
     if match is None:
-        raise UsageError(
-            f"{text!r} is not a price", hint="write 2.5/gpu-h, 40/node-h or a name of prices.toml"
-        )
+        raise UsageError(f"{text!r} is not a price", hint="write 2.5/gpu-h or 40/node-h")
     value = float(match[2])
     if match[3] == "node":
         return Prices(per_node_hour=value, currency=match[1])

@@ -25,7 +25,7 @@ def advise(
     cluster: Annotated[
         Path | None, typer.Option(help="What is known of the machines and links (cluster.toml).")
     ] = None,
-    price: Annotated[str | None, typer.Option(help="2.5/gpu-h, 40/node-h, or a name of prices.toml.")] = None,
+    price: Annotated[str | None, typer.Option(help="2.5/gpu-h or 40/node-h.")] = None,
     deadline: Annotated[str | None, typer.Option(help="The training must end within: 8 h, 01:30:00.")] = None,
     budget: Annotated[float | None, typer.Option(help="The training may cost at most this much.")] = None,
     value: Annotated[

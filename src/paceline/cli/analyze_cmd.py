@@ -57,7 +57,7 @@ def analyze(
     time: Annotated[
         TimeIs | None, typer.Option(help="What a column called only time or seconds holds.")
     ] = None,
-    price: Annotated[str | None, typer.Option(help="2.5/gpu-h, 40/node-h, or a name of prices.toml.")] = None,
+    price: Annotated[str | None, typer.Option(help="2.5/gpu-h or 40/node-h.")] = None,
     deadline: Annotated[str | None, typer.Option(help="The training must end within: 8 h, 01:30:00.")] = None,
     budget: Annotated[float | None, typer.Option(help="The training may cost at most this much.")] = None,
     json: Annotated[
@@ -69,7 +69,7 @@ def analyze(
     ask = ask_of(fit_up_to, project, at, prices_of(price, deadline, budget, None))
     analysis, understood = analysis_of(source, ask=ask, cluster=cluster_of(cluster), time=time)
     if html is not None:
-        write_html(analysis, html)
+        write_html(analysis, html, name=source.stem)
     if json:
         json_module.dump(analysis_data(analysis), sys.stdout, indent=1, allow_nan=False, ensure_ascii=False)
         print()
@@ -85,7 +85,7 @@ def analysis_of(
         from paceline.cli.study_answers import study_answers  # a study needs the store; a table does not
 
         return study_answers(source, ask=ask, cluster=cluster), ()
-    table = read_table(text_of(source), time=None if time is None else time.value)  # type: ignore[arg-type]
+    table = read_table(text_of(source), time=None if time is None else time.value)
     return table_analysis(table, ask=ask, cluster=cluster, source={"table": str(source)}), table.understood
 
 
@@ -131,8 +131,9 @@ def text_of(path: Path) -> str:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="check the path") from None
 
 
-def write_html(analysis: Analysis, path: Path) -> None:
+def write_html(analysis: Analysis, path: Path, *, name: str) -> None:
     """The report page of an Analysis."""
-    from paceline.report.page import write_page
+    from paceline.report.page import page  # the renderer costs a second; only --html needs it
 
-    write_page(analysis, path)
+    path.write_text(page([(name, analysis)]), encoding="utf-8")
+    print(f"report: {path}", file=sys.stderr)

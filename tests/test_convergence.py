@@ -1,0 +1,115 @@
+"""Plateaus, noise scale, epochs at another batch, and whether accuracy survives."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.convergence import (
+    Curve,
+    accuracy_survives,
+    convergence_of,
+    epochs_law,
+    fit_epochs,
+    isotonic,
+    noise_scale,
+    plateau,
+)
+
+
+def _curve(noise=0.0, *, seed=0, epochs=40, tau=6.0, batch=64):
+    random = np.random.default_rng(seed)
+    at = np.arange(1, epochs + 1)
+    values = 0.9 * (1 - np.exp(-at / tau)) + noise * random.standard_normal(epochs)
+    return Curve(batch, tuple(float(x) for x in at), tuple(float(v) for v in values))
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=30))
+@settings(deadline=None)
+def test_the_isotonic_envelope_rises_and_keeps_the_mean(values):
+    found = isotonic(values)
+    assert all(a <= b + 1e-9 for a, b in pairwise(found))
+    assert np.mean(found) == pytest.approx(np.mean(values), abs=1e-9)
+
+
+def test_a_rising_sequence_is_its_own_envelope():
+    assert isotonic([1.0, 2.0, 3.0]) == [1.0, 2.0, 3.0]
+    assert isotonic([3.0, 1.0]) == [2.0, 2.0]
+
+
+def test_the_plateau_is_where_the_curve_comes_within_the_tolerance_to_stay():
+    found, censored = plateau(_curve(), within=0.9 * np.exp(-18 / 6.0))
+    assert not censored
+    assert found.value == pytest.approx(18, abs=1)
+
+
+def test_noise_moves_the_plateau_little_and_the_interval_holds_the_truth():
+    held = 0
+    for seed in range(20):
+        found, _ = plateau(_curve(0.003, seed=seed), within=0.9 * np.exp(-18 / 6.0))
+        assert abs(found.value - 18) <= 6
+        held += found.low - 0.5 <= 18 <= found.high + 0.5
+    assert held >= 14
+
+
+def test_a_curve_that_still_rises_is_censored():
+    found, censored = plateau(_curve(epochs=8, tau=20.0))
+    assert censored
+    assert found.high is None
+    assert found.value == 8
+
+
+def test_three_epochs_say_nothing():
+    assert plateau(Curve(64, (1.0, 2.0, 3.0), (0.1, 0.2, 0.3))) == (None, True)
+
+
+def test_the_noise_scale_is_a_ratio_of_means():
+    found = noise_scale([1.0, 3.0, 2.0, 2.0], [100.0, 500.0, 300.0, 100.0])
+    assert found.value == pytest.approx(1000 / 8)
+    assert found.low < found.value < found.high
+    assert noise_scale([0.0], [1.0]) is None
+
+
+def test_epochs_at_a_larger_batch_follow_the_law_that_made_them():
+    batches = [64, 128, 256, 512, 1024]
+    epochs = [10 * (1 + (b / 1000) ** 0.93) for b in batches]
+    law = fit_epochs(batches, epochs)
+    low, value, high = np.quantile(law.at(np.array([2048.0]), seed=0)[:, 0], [0.05, 0.5, 0.95])
+    truth = 10 * (1 + 2.048**0.93)
+    assert value == pytest.approx(truth, rel=0.08)
+    assert low < truth < high
+
+
+def test_one_batch_and_a_noise_scale_lie_between_linear_and_pessimistic():
+    law = fit_epochs([64], [10.0], noise=1000.0)
+    value = float(np.median(law.at(np.array([2048.0]), seed=0)))
+    assert 10.0 < value < 10.0 * (2048 + 1000) / (64 + 1000) * 1.6
+
+
+def test_curves_at_several_batches_give_a_critical_batch():
+    curves = tuple(_curve(tau=t, batch=b) for b, t in ((64, 3.0), (256, 3.6), (1024, 6.0)))
+    law = epochs_law(curves, {})
+    found = convergence_of(curves, law)
+    assert (
+        found.critical_global_batch.low < found.critical_global_batch.value < found.critical_global_batch.high
+    )
+    assert not found.censored
+
+
+def test_nothing_is_said_about_convergence_without_curves():
+    assert convergence_of((), None) is None
+
+
+def test_equal_seeds_survive_different_ones_do_not_and_few_cannot_tell():
+    good = [0.900, 0.902, 0.899, 0.901, 0.900]
+    assert accuracy_survives(good, [x - 0.001 for x in good], margin=0.01).verdict == "survives"
+    assert accuracy_survives(good, [x - 0.05 for x in good], margin=0.01).verdict == "worse"
+    assert accuracy_survives([0.90], [0.89], margin=0.01).verdict == "cannot tell"
+    assert "1 seed" in accuracy_survives([0.90], [0.89], margin=0.01).text
+
+
+def test_a_small_validation_set_cannot_show_a_small_difference():
+    found = accuracy_survives([0.9, 0.9, 0.9], [0.895, 0.895, 0.895], margin=0.005, validation_samples=500)
+    assert found.verdict == "cannot tell"
