@@ -8,9 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paceline.analysis_json import analysis_data
+from paceline.answers import Ask
 from paceline.errors import PacelineError, TableError
 from paceline.table import read_settings, read_table
-from paceline.table_analysis import table_analysis
+from paceline.table_analysis import settings_of, table_analysis
 from paceline.table_columns import column
 
 
@@ -175,3 +176,22 @@ def test_any_positive_times_give_ordered_intervals(rows, name):
     for projection in analysis.projections:
         assert 0 < projection.time_s.low <= projection.time_s.value <= projection.time_s.high
     assert all(math.isfinite(x) for x in _numbers(analysis_data(analysis)))
+
+
+def test_a_long_table_is_widened_and_counts_in_device_names_do_not_split_a_series():
+    text = (
+        "model,gpu,n_gpus,per_gpu_batch,metric,value,unit\n"
+        "net,A100 SXM4,1,32,training_throughput,100,img/s\n"
+        "net,2x A100 SXM4,2,32,training_throughput,190,img/s\n"
+        "net,A100 SXM4,1,32,colour,7,\n"
+    )
+    analysis = table_analysis(read_table(text))
+    assert [p.speedup.value for p in analysis.points] == [1.0, pytest.approx(1.9)]
+
+
+def test_a_point_of_a_series_that_was_not_measured_is_refused():
+    text = "model,gpus,batch,step_s\na,1,32,1\na,2,32,1.1\nb,1,32,1\nb,2,32,1.1\n"
+    at = settings_of(read_settings("model,gpus,batch\nb,4,32\nc,4,32\n"))
+    found = table_analysis(read_table(text), ask=Ask(at=at))
+    assert [p.explanation[0] for p in found.projections] == ["b"]
+    assert [r.rule for r in found.refusals] == ["series"]

@@ -114,7 +114,17 @@ def answers(
             convergence=found.convergence,
             findings=found.findings + part.findings,
         )
-    return found
+    strangers = tuple(
+        Refusal(
+            setting.workers,
+            "series",
+            f"no measurement belongs to {', '.join(value for _, value in series)}",
+            "measure that series at 1 and 2 workers, or correct its name in the table of points",
+        )
+        for setting, series in ask.at
+        if len(ordered) > 1 and series and not any(set(series) <= set(g[0].point.varied) for g in ordered)
+    )
+    return replace(found, refusals=found.refusals + strangers)
 
 
 def _series(

@@ -9,7 +9,6 @@ Both are said.
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from typing import Literal
 
 from paceline.errors import TableError
 from paceline.records import State, TimeKind
+from paceline.table_cells import table_cells
 from paceline.table_columns import (
     FAILED,
     Column,
@@ -135,7 +135,7 @@ def read_settings(text: str) -> Table:
 def _read(text: str, time: Times | None) -> Table:
     if "\x00" in text:
         raise TableError("this is not a text file: it holds zero bytes", hint="save the table as CSV")
-    lines = _cells(text)
+    lines = table_cells(text)
     if not lines:
         raise TableError("the table is empty", hint="give a heading line and one row per measurement")
     (_, heading), *body = lines
@@ -169,49 +169,6 @@ def _own_quantity(
 
 def _batch(row: Row) -> int | None:
     return row.global_batch if row.global_batch is not None else row.per_worker_batch
-
-
-# ---------------------------------------------------------------- text -> cells
-
-
-def _cells(text: str) -> list[tuple[int, list[str]]]:
-    """Line number and cells of every line that holds some."""
-    lines = [
-        (n, line.strip("\r\n")) for n, line in enumerate(text.lstrip("\ufeff").split("\n"), 1) if line.strip()
-    ]
-    lines = [
-        (n, line) for n, line in lines if not line.lstrip().startswith("#") or "," in line or "|" in line
-    ]
-    if not lines:
-        return []
-    head = lines[0][1]
-    if "|" in head and not head.count(",") > head.count("|"):
-        rows = [(n, [cell.strip() for cell in line.strip().strip("|").split("|")]) for n, line in lines]
-        return [
-            (n, cells) for n, cells in rows if not all(re.fullmatch(r":?-{1,}:?|", cell) for cell in cells)
-        ]
-    for separator in ("\t", ";", ","):
-        if separator in head:
-            return _separated(lines, separator)
-    if re.search(r"\S {2,}\S", head.strip()):
-        return [(n, re.split(r" {2,}|\t", line.strip())) for n, line in lines]
-    return [(n, line.split()) for n, line in lines]
-
-
-def _separated(lines: Sequence[tuple[int, str]], separator: str) -> list[tuple[int, list[str]]]:
-    reader = csv.reader((line for _, line in lines), delimiter=separator, skipinitialspace=True)
-    rows: list[tuple[int, list[str]]] = []
-    try:
-        for cells in reader:
-            line = lines[min(reader.line_num, len(lines)) - 1][0]
-            rows.append((line, [cell.strip() for cell in cells]))
-    except csv.Error as error:
-        raise TableError(
-            f"line {reader.line_num}: {error}", hint="quote cells that hold the separator"
-        ) from None
-    if separator == ";":  # a table with semicolons may use the decimal comma
-        rows = [(n, [re.sub(r"^(\d+),(\d+)$", r"\1.\2", cell) for cell in cells]) for n, cells in rows]
-    return [(n, cells) for n, cells in rows if any(cells)]
 
 
 # ---------------------------------------------------------------- headings -> columns
@@ -337,7 +294,10 @@ def _row(line: int, cells: Sequence[str], readers: Sequence[tuple[Column, Reader
             state = failed  # type: ignore[assignment]
             continue
         if entry.quantity in ("gpu", "series"):
-            labels.append((entry.heading, cell))
+            plain = (
+                re.sub(r"(?<![\w.])\d+\s*x\s*(?=[A-Z])", "", cell) if entry.quantity == "gpu" else cell
+            )  # "4x A100" is A100
+            labels.append((entry.heading, plain))
             continue
         try:
             found[entry.quantity] = reader(cell, entry.factor)
@@ -372,7 +332,11 @@ def _complete(line: int, found: dict[str, object], labels: tuple[tuple[str, str]
         found["global_batch"] = each * workers
     elif isinstance(total, int) and each is None:
         found["per_worker_batch"] = max(1, round(total / workers))
-    elif isinstance(each, int) and isinstance(total, int) and abs(each * workers - total) > workers:
+    elif (
+        isinstance(each, int)
+        and isinstance(total, int)
+        and abs(each * workers - total) > max(workers, 0.01 * total)
+    ):
         raise TableError(
             f"row {line}: {workers} workers with {each} each are {each * workers}, not a global batch of {total}",
             hint="correct one of the two batch columns",

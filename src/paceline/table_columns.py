@@ -128,7 +128,7 @@ _NAMES: tuple[tuple[str, Quantity], ...] = (
     (r"(n|num|number_of)?_?(steps|iterations|updates)|steps_per_(epoch|job)", "steps"),
     (
         r"(final_|best_|top_?1_|top_?5_)?(val|valid|validation|test|eval|"
-        r"train)?_?acc(uracy)?(_?top_?1)?|top_?1|metric",
+        r"train)?_?acc(uracy)?(_?top_?1)?|top_?1",
         "accuracy",
     ),
     (r"(final_|val_|validation_|test_|train_)?loss|mse", "loss"),
