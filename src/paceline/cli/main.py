@@ -33,6 +33,7 @@ VERBS = {
     "analyze": ("paceline.cli.analyze_cmd", "analyze", "Analyse a table measured anywhere, or a study."),
     "project": ("paceline.cli.project_cmd", "project", "Project to worker counts that were not measured."),
     "advise": ("paceline.cli.advise_cmd", "advise", "Say what to use: fastest, cheapest, by a deadline."),
+    "report": ("paceline.cli.report_cmd", "report", "Render a page, or Markdown, LaTeX, CSV, text, figures."),
     "schema": ("paceline.cli.schema", "schema", "Print the JSON schema of study.toml or analysis.json."),
 }
 

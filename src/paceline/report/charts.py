@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2, sqrt
 
-from paceline.records import Analysis, Estimate, Scaling
+from paceline.records import Analysis, Estimate, Profile, Scaling
 from paceline.report.document import Figure, Spec
 from paceline.report.series import lines, projected_lines, scalings
 from paceline.report.theme import COLOURS, GRID, INK, MUTED, colour, toggled, whole, worker_axis
@@ -60,8 +60,8 @@ def scaling_figures(analysis: Analysis) -> tuple[Figure, ...]:
 
 def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
     measured, projected = _dots(analysis, mode, "speedup")
-    base = min(dot.workers for dot in measured)
-    counts = _counts(analysis, measured + projected)
+    base = _base_workers(lines(analysis, mode))
+    counts = _counts(analysis, measured + projected, base)
     values = [dot.value.value for dot in measured + projected]
     high = max([*values, max(dot.workers for dot in measured + projected) / base]) * 1.2
     frame = _Frame(counts, min([1.0, *values]) / 1.25, high, doubling=True)
@@ -92,7 +92,7 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
 
 def _efficiency(analysis: Analysis, mode: Scaling) -> Figure:
     measured, projected = _dots(analysis, mode, "efficiency_ratio")
-    counts = _counts(analysis, measured + projected)
+    counts = _counts(analysis, measured + projected, _base_workers(lines(analysis, mode)))
     frame = _Frame(
         counts, 0.0, max([1.0, *(dot.value.value for dot in measured + projected)]) * 1.15, doubling=False
     )
@@ -195,7 +195,9 @@ def _continued(measured: Sequence[Dot], projected: Sequence[Dot]) -> list[Spec]:
         before = [dot for dot in measured if dot.line == name and dot.workers < own[0].workers]
         dots = [*before[-1:], *own]
         shade = COLOURS[i % len(COLOURS)]
-        data: Spec = {"values": [_row(dot, "", "") for dot in dots if dot.value.low is not None]}
+        rows = [_row(dot, "", "") for dot in dots]
+        band = [row | {end: row["value"] for end in ("low", "high") if row[end] is None} for row in rows]
+        data: Spec = {"values": band}
         fading = [{"offset": 0, "color": shade}, {"offset": 1, "color": f"{shade}1a"}]
         gradient: Spec = {"gradient": "linear", "x1": 0, "y1": 0, "x2": 1, "y2": 0, "stops": fading}
         layers += [
@@ -205,7 +207,7 @@ def _continued(measured: Sequence[Dot], projected: Sequence[Dot]) -> list[Spec]:
                 "encoding": {"y": {"field": "low"}, "y2": {"field": "high"}},
             },
             {
-                "data": {"values": [_row(dot, "", "") for dot in dots]},
+                "data": {"values": rows},
                 "mark": {
                     "type": "line",
                     "strokeDash": [6, 4],
@@ -303,9 +305,17 @@ def _dots(analysis: Analysis, mode: Scaling, quantity: str) -> tuple[list[Dot], 
     return measured, projected
 
 
-def _counts(analysis: Analysis, shown: Sequence[Dot]) -> tuple[int, ...]:
+def _base_workers(found: Mapping[str, Sequence[Profile]]) -> int:
+    """The worker count that speed-up is relative to, from its definition: efficiency = speed-up / (workers / base)."""
+    for profile in (p for own in found.values() for p in own):
+        if profile.speedup and profile.efficiency_ratio:
+            return round(profile.point.workers * profile.efficiency_ratio.value / profile.speedup.value)
+    return min(p.point.workers for own in found.values() for p in own)
+
+
+def _counts(analysis: Analysis, shown: Sequence[Dot], base: int) -> tuple[int, ...]:
     """Every worker count that the chart must have room for."""
-    counts = {dot.workers for dot in shown}
+    counts = {base, *(dot.workers for dot in shown)}
     return tuple(sorted(counts | {r.workers for r in analysis.refusals if r.workers > max(counts)}))
 
 
@@ -313,7 +323,7 @@ def _names(dots: Sequence[Dot]) -> list[str]:
     return list(dict.fromkeys(dot.line for dot in dots))
 
 
-def _row(dot: Dot, text: str, label: str) -> Mapping[str, object]:
+def _row(dot: Dot, text: str, label: str) -> dict[str, object]:
     return {
         "line": dot.line,
         "workers": dot.workers,

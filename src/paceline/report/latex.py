@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paceline.records import Analysis
+from paceline.report.answer_tables import source_table
 from paceline.report.document import Figure
 from paceline.report.escape import latex_text
 from paceline.report.grid_text import latex_of
 from paceline.report.sections import sections, title
-from paceline.report.tables import source_table
 
 __all__ = ["latex_report"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paceline.records import Analysis
+from paceline.report.answer_tables import source_table
 from paceline.report.document import Table
 from paceline.report.escape import markdown_text
 from paceline.report.grid_text import markdown_of
-from paceline.report.sections import sections, title
-from paceline.report.tables import source_table
+from paceline.report.sections import sections_in_words, title
 
 __all__ = ["markdown_report"]
 
@@ -26,7 +26,7 @@ def _lines(analysis: Analysis) -> Iterator[str]:
         yield f"- {markdown_text(recommendation.text)} *{markdown_text(recommendation.condition)}*"
     for threshold in analysis.thresholds:
         yield f"- {'✓' if threshold.holds else '✗'} {markdown_text(threshold.message)}"
-    for section in sections(analysis):
+    for section in sections_in_words(analysis):
         yield f"\n## {markdown_text(section.title)}\n"
         for sentence in section.sentences:
             yield markdown_text(sentence) + "\n"

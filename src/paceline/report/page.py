@@ -16,16 +16,18 @@ from markupsafe import Markup
 
 from paceline.records import Analysis, Finding
 from paceline.report import draw
+from paceline.report.answer_tables import source_table
 from paceline.report.compared import compared_section
 from paceline.report.definitions import DEFINITIONS
 from paceline.report.document import Figure, Section, Spec, Table
 from paceline.report.escape import visible
 from paceline.report.grid_text import csv_of, latex_of, markdown_of
 from paceline.report.sections import sections, title
-from paceline.report.tables import overhead_table, source_table
+from paceline.report.tables import overhead_table
 
 __all__ = ["page"]
 
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _SVG = re.compile(r"<svg\b")
 
 
@@ -36,6 +38,7 @@ class _Study:
     name: str
     prefix: str
     analysis: Analysis
+    verdict: tuple[str, str]  # its first sentence, and the others
     sections: tuple[Section, ...]
     overhead: Table | None
     source: Table | None
@@ -84,11 +87,17 @@ def _study(name: str, analysis: Analysis, prefix: str) -> _Study:
         name=name or title(analysis),
         prefix=prefix,
         analysis=analysis,
+        verdict=_sentences(analysis.verdict),
         sections=tuple(_apart(section, prefix) for section in sections(analysis)),
         overhead=_apart_table(overhead_table(analysis), prefix),
         source=_apart_table(source_table(analysis), prefix),
         levels=tuple((level, found) for level, found in by_level if found),
     )
+
+
+def _sentences(text: str) -> tuple[str, str]:
+    first, *others = _SENTENCE_END.split(text, maxsplit=1)
+    return first, "".join(others)
 
 
 def _apart(section: Section, prefix: str) -> Section:

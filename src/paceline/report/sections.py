@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from paceline.records import Analysis, Fit
-from paceline.report import tables
+from paceline.report import answer_tables, tables
 from paceline.report.charts import scaling_figures
 from paceline.report.document import Figure, Section, Table
 from paceline.report.point_charts import accuracy_figure, bus_figure, grid_figures, memory_figure
 from paceline.report.step_charts import bucket_figure, split_figure
 from paceline.units import percent_text
 
-__all__ = ["sections", "title"]
+__all__ = ["sections", "sections_in_words", "title"]
 
 _T = TypeVar("_T", Figure, Table)
 
@@ -48,7 +48,7 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
             "accuracy",
             "Accuracy",
             figures=_present(accuracy_figure(analysis)),
-            tables=_present(tables.convergence_table(analysis)),
+            tables=_present(answer_tables.convergence_table(analysis)),
         ),
         Section("grids", "Batch and workers", figures=grid_figures(analysis)),
         Section(
@@ -62,27 +62,30 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
             "Decision and projection",
             sentences=_fit_sentences(analysis.fit),
             tables=_present(
-                tables.recommendation_table(analysis),
-                tables.projection_table(analysis),
-                tables.refusal_table(analysis),
-                tables.fit_table(analysis),
+                answer_tables.recommendation_table(analysis),
+                answer_tables.projection_table(analysis),
+                answer_tables.refusal_table(analysis),
+                answer_tables.fit_table(analysis),
             ),
         ),
     )
     return tuple(section for section in found if section.figures or section.tables or section.sentences)
 
 
+def sections_in_words(analysis: Analysis) -> tuple[Section, ...]:
+    """Those sections that say something without a picture."""
+    return tuple(section for section in sections(analysis) if section.sentences or section.tables)
+
+
 def _fit_sentences(fit: Fit | None) -> tuple[str, ...]:
     if fit is None:
         return ()
-    found = [fit.explanation] if fit.explanation else []
+    found = [f"{fit.explanation}."] if fit.explanation else []
     errors = [
         f"{method} {percent_text(error)}" for method, error in fit.held_out_error.items() if error is not None
     ]
     if errors:
         found.append(f"Error at the largest measured count when it is held out: {', '.join(errors)}.")
-    if fit.unidentified:
-        found.append(f"These measurements do not determine: {', '.join(fit.unidentified)}.")
     return tuple(found)
 
 

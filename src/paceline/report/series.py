@@ -12,6 +12,12 @@ __all__ = ["lines", "projected_lines", "scalings", "series_names", "short_name"]
 def series_names(points: Sequence[Point]) -> dict[str, str]:
     """Point id -> the name of its line; only what differs between lines is said."""
     parts = {point.id: _parts(point) for point in points}
+    places: dict[tuple[object, ...], set[int]] = {}
+    for point in points:
+        places.setdefault((point.workers, *parts[point.id].values()), set()).add(point.nodes)
+    if any(len(nodes) > 1 for nodes in places.values()):  # one count on several numbers of nodes
+        for point in points:
+            parts[point.id]["nodes"] = f"{point.nodes} node{'' if point.nodes == 1 else 's'}"
     keys = {key for own in parts.values() for key in own}
     differing = {key for key in keys if len({own.get(key) for own in parts.values()}) > 1}
     names = {}

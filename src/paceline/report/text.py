@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from textwrap import fill
 
 from paceline.records import Analysis
+from paceline.report.answer_tables import source_table
 from paceline.report.document import Table
 from paceline.report.escape import ascii_text
 from paceline.report.grid_text import plain_of
-from paceline.report.sections import sections, title
-from paceline.report.tables import source_table
+from paceline.report.sections import sections_in_words, title
 
 __all__ = ["text_report"]
 
@@ -31,7 +31,7 @@ def _lines(analysis: Analysis) -> Iterator[str]:
         yield _wrapped(f"To do: {recommendation.text} Condition: {recommendation.condition}")
     for threshold in analysis.thresholds:
         yield _wrapped(f"[{'ok' if threshold.holds else 'NO'}] {threshold.message}", indent="     ")
-    for section in sections(analysis):
+    for section in sections_in_words(analysis):
         yield ""
         yield from _heading(section.title, "-")
         for sentence in section.sentences:

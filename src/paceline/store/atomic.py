@@ -8,15 +8,20 @@ from pathlib import Path
 
 from paceline.errors import StudyError
 
-__all__ = ["flush_folder", "make_folder", "write_json", "write_text"]
+__all__ = ["flush_folder", "make_folder", "write_bytes", "write_json", "write_text"]
 
 
 def write_text(path: Path, text: str) -> None:
     """Replace the file's content; after a crash at any moment it is the old or the new text."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """The same for bytes."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with open(beside, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(beside, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

@@ -1,0 +1,161 @@
+"""The answers of an Analysis as tables: what to do, what is projected or refused, the fit, and where it all comes from.
+
+A table that would be empty is None. Nothing is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from paceline.records import Analysis, Estimate
+from paceline.report.cells import UNKNOWN, count_text, quantity_text, without_dull
+from paceline.report.document import Column, Table
+from paceline.report.step_charts import time_unit
+from paceline.units import duration_text, estimate_text, percent_text, rate_text
+
+__all__ = [
+    "convergence_table",
+    "fit_table",
+    "projection_table",
+    "recommendation_table",
+    "refusal_table",
+    "source_table",
+]
+
+
+def recommendation_table(analysis: Analysis) -> Table | None:
+    """Each goal with its setting, gain, cost and condition."""
+    if not analysis.recommendations:
+        return None
+    rows = tuple(
+        (
+            r.goal,
+            count_text(r.workers),
+            count_text(r.per_worker_batch),
+            r.lr_rule or UNKNOWN,
+            estimate_text(r.gain),
+            estimate_text(r.cost),
+            r.condition,
+        )
+        for r in analysis.recommendations
+    )
+    numbers = {"workers", "batch per worker", "gain", "cost"}
+    names = ("goal", "workers", "batch per worker", "learning-rate rule", "gain", "cost", "condition")
+    columns = tuple(Column(name, number=name in numbers) for name in names)
+    return Table("recommendations", "What to do, by goal.", columns, rows)
+
+
+def projection_table(analysis: Analysis) -> Table | None:
+    """What was not measured but follows, with what binds there. A column in which nothing is known is left out."""
+    if not analysis.projections:
+        return None
+    kind = analysis.projections[0].time_kind
+    factor, unit = time_unit([p.time_s.value for p in analysis.projections])
+    rows = [
+        (
+            str(p.workers),
+            str(p.nodes),
+            count_text(p.per_worker_batch),
+            estimate_text(p.time_s, factor=factor),
+            estimate_text(p.throughput_per_s),
+            estimate_text(p.speedup),
+            percent_text(p.efficiency_ratio),
+            quantity_text(p.time_to_accuracy_s, duration_text),
+            p.explanation,
+        )
+        for p in analysis.projections
+    ]
+    numbers = (
+        "workers",
+        "nodes",
+        "batch per worker",
+        f"{kind} ({unit})",
+        "samples/s",
+        "speed-up",
+        "efficiency",
+    )
+    heads = (*numbers, "time to accuracy", "what binds")
+    caption = "Projected, not measured. ± and brackets: 90% prediction intervals."
+    return without_dull(
+        Table("projections", caption, tuple(Column(h, number=h != "what binds") for h in heads), tuple(rows))
+    )
+
+
+def refusal_table(analysis: Analysis) -> Table | None:
+    """What will not be projected, and what would change that."""
+    if not analysis.refusals:
+        return None
+    rows = tuple((str(r.workers), r.reason, r.would_help, r.rule) for r in analysis.refusals)
+    names = ("why not", "what would help", "rule")
+    columns = (Column("workers"), *(Column(name, number=False) for name in names))
+    return Table("refusals", "Counts that these measurements cannot speak about.", columns, rows)
+
+
+def fit_table(analysis: Analysis) -> Table | None:
+    """The parameters of the cost model, and which of them the data do not determine."""
+    fit = analysis.fit
+    if fit is None or not fit.parameters:
+        return None
+    rows = tuple(
+        (_words(name), _parameter(name, value), "no" if name in fit.unidentified else "yes")
+        for name, value in fit.parameters.items()
+    )
+    columns = (
+        Column("parameter", number=False),
+        Column("value"),
+        Column("determined by the data", number=False),
+    )
+    return Table("fit", "Parameters of the cost model, with 90% intervals.", columns, rows)
+
+
+def convergence_table(analysis: Analysis) -> Table | None:
+    """Plateau, noise scale and critical batch."""
+    found = analysis.convergence
+    if found is None:
+        return None
+    plateau = estimate_text(found.plateau_epoch) + (" (still rising)" if found.censored else "")
+    rows = (
+        ("plateau epoch", plateau),
+        ("gradient noise scale (samples)", estimate_text(found.noise_scale)),
+        ("critical global batch (samples)", estimate_text(found.critical_global_batch)),
+    )
+    known = tuple(row for row in rows if not row[1].startswith(UNKNOWN))
+    columns = (Column("quantity", number=False), Column("value"))
+    return Table("convergence", "What the accuracy curves say.", columns, known) if known else None
+
+
+def source_table(analysis: Analysis) -> Table | None:
+    """Where the numbers come from."""
+    rows = tuple((key.replace("_", " "), _plain(value)) for key, value in _flat(analysis.source) if value)
+    columns = (Column("what", number=False), Column("value", number=False))
+    return Table("source", "Where these numbers come from.", columns, rows) if rows else None
+
+
+def _parameter(name: str, value: Estimate) -> str:
+    if name.endswith("_bytes_per_s"):
+        return quantity_text(value, rate_text)
+    if name.endswith("_s"):
+        return quantity_text(value, duration_text)
+    return estimate_text(value)
+
+
+def _words(name: str) -> str:
+    for unit in ("_bytes_per_s", "_per_s", "_s", "_ratio", "_bytes"):
+        name = name.removesuffix(unit)
+    return name.replace("_", " ")
+
+
+def _flat(source: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
+    for key, value in source.items():
+        if isinstance(value, Mapping):
+            found += _flat(value, f"{prefix}{key} ")
+        else:
+            found.append((f"{prefix}{key}", value))
+    return found
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(str(item) for item in value)
+    return str(value)
