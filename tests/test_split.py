@@ -84,7 +84,7 @@ def test_the_parts_add_up_to_the_step(rows):
     second = [sample(k, own + lag + wire, wire) for k, (own, lag, wire) in zip(KS, rows, strict=False)]
     parts = of(worker(0, first), worker(1, second))
     assert parts.compute_s + parts.wire_s + parts.straggle_s == pytest.approx(parts.step_s, rel=1e-9)
-    assert parts.exposed_s == pytest.approx(parts.wire_s + parts.straggle_s, abs=1e-12)
+    assert parts.exposed_s == pytest.approx(parts.step_s - parts.compute_s, abs=1e-12)
     assert min(parts.compute_s, parts.wire_s, parts.straggle_s) >= -1e-12
 
 
@@ -102,9 +102,20 @@ def test_copying_gradients_back_is_compute_not_wire():
     assert parts.compute_s == pytest.approx(0.085)
 
 
-def test_steps_that_were_not_looked_at_do_not_count_for_two_workers():
-    mixed = [sample(k, 0.1 if k % 2 else 0.5, 0.01 if k % 2 else None) for k in KS]
-    assert of(worker(0, mixed), worker(1, mixed)).step_s == pytest.approx(0.1)
+def test_steps_that_were_not_looked_at_count_for_the_step_but_not_for_its_split():
+    """Looking costs time: every second step is 2 ms longer for it. The wait of 10 ms is known in those only."""
+    mixed = [sample(k, 0.100 if k % 2 else 0.102, None if k % 2 else 0.010) for k in KS]
+    parts = of(worker(0, mixed), worker(1, mixed))
+    assert parts.step_s == pytest.approx(0.101, abs=0.0005)
+    assert parts.wire_s == pytest.approx(0.010)
+    assert parts.compute_s == pytest.approx(0.091, abs=0.0005)
+
+
+def test_without_enough_looks_the_step_is_known_and_its_split_is_not():
+    never = [sample(k, 0.1, None, exchanged_bytes=None) for k in KS]
+    parts = of(worker(0, never), worker(1, never))
+    assert parts.step_s == pytest.approx(0.1)
+    assert parts.compute_s is parts.wire_s is parts.exchanged_bytes_per_step is None
 
 
 def test_steps_in_which_a_loader_was_restarted_are_left_out():

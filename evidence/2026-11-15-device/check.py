@@ -1,6 +1,6 @@
 """The agent on a CUDA device: does it tell the truth, leave training unchanged and cost little there too?
 
-    python evidence/2026-11-15-device/check.py OUT_DIR        (one GPU; standard library and torch only)
+    python evidence/2026-11-15-device/check.py OUT_DIR [PART…]  (one GPU; standard library and torch only)
 
 NCCL refuses two workers on one GPU, so two workers exchange through gloo over CUDA tensors; NCCL runs at one worker.
 """
@@ -24,9 +24,18 @@ def launch(folder, workers, *args, agent=True, steps=20, script=SCRIPT, end=True
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": str(ROOT / "src")}
     if agent:
         environment["PACELINE_TRIAL"] = json.dumps(order)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        str(workers),
+    ]
     target = ["-m", "paceline_agent", script] if agent else [script]
-    ended = subprocess.run([*command, *target, *args], env=environment, capture_output=True, text=True, timeout=150)
+    ended = subprocess.run(
+        [*command, *target, *args], env=environment, capture_output=True, text=True, timeout=150
+    )
     logs = "".join(path.read_text()[-1500:] for path in sorted(Path(folder).glob("out-*.log")))
     return ended.returncode, (ended.stderr[-1500:] + logs) if ended.returncode else ""
 
@@ -38,11 +47,28 @@ def split_of(folder, workers, steps=20):
 
     trial = Trial("t", Point("p", workers), 1, ())
     parts = split(TrialResult(trial, "ok", None, worker_records(folder), 0.0), warmup=8, steps=steps)
-    return None if parts is None else {
-        name: getattr(parts, name)
-        for name in ("step_s", "compute_s", "wire_s", "straggle_s", "hidden_s", "input_s", "optimizer_s", "overhead_s",
-                     "slowest_worker", "exchanged_bytes_per_step", "per_worker_batch", "peak_memory_bytes", "steps")
-    }
+    return (
+        None
+        if parts is None
+        else {
+            name: getattr(parts, name)
+            for name in (
+                "step_s",
+                "compute_s",
+                "wire_s",
+                "straggle_s",
+                "hidden_s",
+                "input_s",
+                "optimizer_s",
+                "overhead_s",
+                "slowest_worker",
+                "exchanged_bytes_per_step",
+                "per_worker_batch",
+                "peak_memory_bytes",
+                "steps",
+            )
+        }
+    )
 
 
 def injected(result):
@@ -56,22 +82,42 @@ def injected(result):
     }.items():
         with tempfile.TemporaryDirectory() as folder:
             code, log = launch(folder, 2, *base, *args)
-            result[f"gloo, 2 workers, {name}"] = {"exit": code, "log": log, "split": split_of(Path(folder), 2)}
+            result[f"gloo, 2 workers, {name}"] = {
+                "exit": code,
+                "log": log,
+                "split": split_of(Path(folder), 2),
+            }
             print(name, json.dumps(result[f"gloo, 2 workers, {name}"]), flush=True)
 
 
 def unchanged(result):
     import torch
 
-    for name, args in {"sgd": (), "adam": ("--optimizer", "adam"), "hook": ("--slow-exchange", "0.0001")}.items():
+    for name, args in {
+        "sgd": (),
+        "adam": ("--optimizer", "adam"),
+        "hook": ("--slow-exchange", "0.0001"),
+    }.items():
         for backend, workers in (("nccl", 1), ("gloo", 2)):
             weights = []
             for agent in (False, True):
                 with tempfile.TemporaryDirectory() as folder:
-                    args_ = ("--device", "cuda", "--backend", backend, "--steps", "50", "--save", folder, *args)
+                    args_ = (
+                        "--device",
+                        "cuda",
+                        "--backend",
+                        backend,
+                        "--steps",
+                        "50",
+                        "--save",
+                        folder,
+                        *args,
+                    )
                     code, log = launch(folder, workers, *args_, agent=agent, steps=20, end=False)
                     saved = Path(folder) / "weights-0.pt"
-                    weights.append(torch.load(saved, weights_only=True, map_location="cpu") if saved.exists() else log)
+                    weights.append(
+                        torch.load(saved, weights_only=True, map_location="cpu") if saved.exists() else log
+                    )
             same = all(isinstance(w, dict) for w in weights) and all(
                 torch.equal(weights[0][key], weights[1][key]) for key in weights[0]
             )
@@ -82,13 +128,20 @@ def unchanged(result):
 def others(result):
     for name, workers, args in (
         ("compile, nccl", 1, ("--device", "cuda", "--backend", "nccl", "--compile")),
-        ("plain, nccl", 1, ("--device", "cuda", "--backend", "nccl", "--width", "2048", "--batch-size", "256")),
+        (
+            "plain, nccl",
+            1,
+            ("--device", "cuda", "--backend", "nccl", "--width", "2048", "--batch-size", "256"),
+        ),
     ):
         with tempfile.TemporaryDirectory() as folder:
             code, log = launch(folder, workers, *args)
             manifest = Path(folder) / "manifest-0.json"
             seen = json.loads(manifest.read_text()) if manifest.exists() else {}
-            kept = {key: seen.get(key) for key in ("device_name", "backend", "peak_device_bytes", "problems", "torch")}
+            kept = {
+                key: seen.get(key)
+                for key in ("device_name", "backend", "peak_device_bytes", "problems", "torch")
+            }
             result[name] = {"exit": code, "log": log, "split": split_of(Path(folder), workers), **kept}
             print(name, json.dumps(result[name]), flush=True)
     oom = "import torch, torch.nn as n\nm = n.Linear(8, 8).cuda()\no = torch.optim.SGD(m.parameters(), lr=0.1)\n"
@@ -98,7 +151,10 @@ def others(result):
         script.write_text(oom)
         code, _ = launch(folder, 1, script=str(script))
         failure = Path(folder) / "exit-0.json"
-        result["out of memory"] = {"exit": code, "failure": json.loads(failure.read_text()) if failure.exists() else None}
+        result["out of memory"] = {
+            "exit": code,
+            "failure": json.loads(failure.read_text()) if failure.exists() else None,
+        }
         print(code, failure.exists(), flush=True)
 
 
@@ -153,15 +209,19 @@ def overhead(result):
         differences = [p["agent"] - p["bare"] for p in pairs]
         bare = median(p["bare"] for p in pairs)
         result[f"overhead, {name}"] = {
-            "bare_step_s": bare, "added_s": median(differences), "interval_s": interval(differences),
-            "within_budget": median(differences) <= max(1e-4, 0.01 * bare), "pairs": pairs,
+            "bare_step_s": bare,
+            "added_s": median(differences),
+            "interval_s": interval(differences),
+            "within_budget": median(differences) <= max(1e-4, 0.01 * bare),
+            "pairs": pairs,
         }
         print(name, bare, median(differences), interval(differences), flush=True)
 
 
 if __name__ == "__main__":
     result = {}
-    for part in (injected, unchanged, others, overhead):
+    asked = sys.argv[2:] or ["injected", "unchanged", "others", "overhead"]
+    for part in (globals()[name] for name in asked):
         try:
             part(result)
         except Exception as error:

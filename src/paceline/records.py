@@ -58,7 +58,7 @@ class Study:
     backends: tuple[str, ...] = ()  # empty: whatever the script chooses
     vary: tuple[tuple[str, tuple[str, ...]], ...] = ()
     lr: float | None = None
-    steps: int = 30
+    steps: int = 40
     warmup: int = 10
     repeats: int = 5
     tight_ratio: float = 0.03  # a point is finished early when its half-interval is below this share
@@ -341,7 +341,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Everything derived from a Study or a table. analysis.json is this record; the report shows it and adds nothing."""
+    """Everything derived from a Study or a table. analysis.json is this record; the report adds nothing to it."""
 
     verdict: str
     points: tuple[Profile, ...]

@@ -9,9 +9,11 @@ Over workers, for step k:
     typical r    = the worker whose mean own time is the lower median over workers
     straggle(k)  = step(k) − own_r(k) − wire(k)          what the typical worker waits beyond that: for late workers
 
-so step = compute + wire + straggle holds exactly, with compute = own_r. One late worker of two is not typical (lower
+so step = compute + wire + straggle holds, with compute = own_r. Waits are known in the steps that every worker looked
+at (all of them when steps are long); wire and straggle are means over those, step_s is the mean over all, and compute_s
+is the difference. One late worker of two is not typical (lower
 median). Random lateness averages out: straggle is then E[max] − mean, the price of synchrony. Over steps: the mean of
-the steps whose step(k) lies between the 10 % and 90 % quantile, all quantities over the same steps.
+the steps whose step(k) lies between the 10 % and 90 % quantile.
 
 Copying the last bucket back into the gradients comes after the exchange and before the release. No network wins it
 back, so its (measured) time is counted as compute, not as wire.
@@ -44,6 +46,7 @@ class _Step:
     owns_s: tuple[float, ...]
     hidden_s: float
     samples: tuple[Sample, ...]
+    looked: bool  # every worker read its waits in this step
 
 
 def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
@@ -56,57 +59,59 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
     if len(aligned) < _FEWEST_STEPS:
         return None
     start = steady_start([step.step_s for step in aligned], at_least=0)
-    settled = start < max(2, len(aligned) // 2)
     kept = _central(aligned[start:])
-    owns = [fmean(step.owns_s[i] for step in kept) for i in range(world)]
+    looked = [step for step in aligned[start:] if step.looked]
+    seen = len(looked) >= _FEWEST_STEPS and all(w.manifest.get("waits_seen", True) for w in workers)
+    looked = _central(looked) if seen else kept
+    owns = [fmean(step.owns_s[i] for step in looked) for i in range(world)]
     typical = owns.index(lower_median(owns))
     step_s = fmean(step.step_s for step in kept)
-    bytes_per_step = _bytes_per_step(kept)
-    seen = all(worker.manifest.get("waits_seen", True) for worker in workers)
-    copy_back_s = _copy_back_s(workers) if world > 1 else 0.0
-    wire_s = max(0.0, fmean(step.wire_s for step in kept) - copy_back_s) if world > 1 else 0.0
-    compute_s = min(step_s - wire_s, fmean(step.owns_s[typical] for step in kept) + min(copy_back_s, step_s))
-    if world == 1:
-        compute_s = step_s
-    hidden_s = fmean(step.hidden_s for step in kept) if world > 1 else 0.0
-    late, lag_s = _latest(kept, owns, typical, step_s)
-    inputs = [step.samples[typical].input_s for step in kept]
-    known_inputs = [value for value in inputs if value is not None]
+    wire_s, straggle_s = (
+        _exposed(looked, typical, copy_back_s=_copy_back_s(workers)) if world > 1 else (0.0, 0.0)
+    )
+    hidden_s = fmean(step.hidden_s for step in looked)
+    late, lag_s = _latest(looked, owns, typical, step_s) if seen else (None, None)
+    inputs = [value for step in kept if (value := step.samples[typical].input_s) is not None]
     buckets, backward_end_s = _timeline(workers)
     return Split(
         step_s=step_s,
-        compute_s=compute_s if seen else None,
-        exposed_s=step_s - compute_s if seen else None,
+        compute_s=step_s - wire_s - straggle_s if seen else None,
+        exposed_s=wire_s + straggle_s if seen else None,
         wire_s=wire_s if seen else None,
-        straggle_s=max(0.0, step_s - compute_s - wire_s) if seen else None,
+        straggle_s=straggle_s if seen else None,
         hidden_s=hidden_s if seen else None,
-        busy_s=(hidden_s + wire_s) if seen and world > 1 else None,
-        input_s=fmean(known_inputs) if known_inputs else None,
+        busy_s=hidden_s + wire_s if seen and world > 1 else None,
+        input_s=fmean(inputs) if inputs else None,
         optimizer_s=fmean(step.samples[typical].optimizer_s for step in kept),
         samples_per_step=_samples_per_step(kept),
         per_worker_batch=_usual_batch(kept),
-        exchanged_bytes_per_step=bytes_per_step,
+        exchanged_bytes_per_step=_bytes_per_step(looked),
         peak_memory_bytes=_peak_memory(workers),
         overhead_s=max(fmean(step.samples[i].own_s for step in kept) for i in range(world)),
         steps=len(kept),
         slowest_worker=late,
         slowest_lag_s=lag_s,
         own_s_by_worker=tuple(owns),
-        step_noise_s=pstdev([step.owns_s[typical] for step in kept]) if len(kept) > 1 else None,
-        settled=settled,
+        step_noise_s=pstdev([step.owns_s[typical] for step in looked]) if len(looked) > 1 else None,
+        settled=start < max(2, len(aligned) // 2),
         buckets=buckets,
         backward_end_s=backward_end_s,
     )
 
 
+def _exposed(steps: Sequence[_Step], typical: int, *, copy_back_s: float) -> tuple[float, float]:
+    """Wire and straggle: what the last to arrive waits, and what the typical worker's step takes beyond that."""
+    waited_s = fmean(step.wire_s for step in steps)
+    whole_s = fmean(step.step_s - step.owns_s[typical] for step in steps)
+    return max(0.0, waited_s - copy_back_s), max(0.0, whole_s - waited_s)
+
+
 def _aligned(workers: Sequence[WorkerRecord], *, first: int, last: int) -> list[_Step]:
-    """Steps that every worker recorded and looked at, inside the measured range; steps in which a loader was restarted
-    are left out as long as enough others remain."""
+    """Steps that every worker recorded, inside the measured range; steps in which a loader was restarted are left out
+    as long as enough others remain."""
     by_worker = [{s.k: s for s in worker.samples if s.step_s > 0} for worker in workers]
     common = sorted(set.intersection(*(set(samples) for samples in by_worker)))
     chosen = [k for k in common if first <= k <= last] or [k for k in common if k >= 2]
-    if len(workers) > 1:
-        chosen = [k for k in chosen if all(samples[k].exchanges is not None for samples in by_worker)]
     steady = [k for k in chosen if not any(samples[k].boundary for samples in by_worker)]
     if len(steady) < _FEWEST_STEPS:
         steady = chosen
@@ -115,7 +120,7 @@ def _aligned(workers: Sequence[WorkerRecord], *, first: int, last: int) -> list[
 
 def _joined(samples: tuple[Sample, ...]) -> _Step:
     if len(samples) == 1:
-        return _Step(samples[0].step_s, 0.0, (0.0,), (samples[0].step_s,), 0.0, samples)
+        return _Step(samples[0].step_s, 0.0, (0.0,), (samples[0].step_s,), 0.0, samples, True)
     exchanges = [sample.exchanges or () for sample in samples]
     waits = tuple(sum(e.wait_s for e in own) for own in exchanges)
     if (
@@ -126,7 +131,8 @@ def _joined(samples: tuple[Sample, ...]) -> _Step:
         wire_s = min(waits)
     owns = tuple(sample.step_s - wait for sample, wait in zip(samples, waits, strict=True))
     hidden_s = sum(e.overlap_s for e in exchanges[waits.index(min(waits))])
-    return _Step(max(s.step_s for s in samples), wire_s, waits, owns, hidden_s, samples)
+    looked = all(sample.exchanges is not None for sample in samples)
+    return _Step(max(s.step_s for s in samples), wire_s, waits, owns, hidden_s, samples, looked)
 
 
 def _central(steps: Sequence[_Step]) -> list[_Step]:

@@ -34,7 +34,7 @@ class Agent:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.recorder = Recorder()
+        self.recorder = Recorder(settings.steps)
         self.recorder.failed = self._failed
         self.exchanges = Exchanges(self.recorder, backend=settings.backend)
         self.timeline = Timeline()
@@ -218,7 +218,7 @@ class Agent:
         if self.rank is not None:
             self.recorder.active = False
             return
-        fresh = Recorder()
+        fresh = Recorder(self.settings.steps)
         self.recorder.__dict__.update(
             {name: value for name, value in fresh.__dict__.items() if name != "active"}
         )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from typing import Any, Optional
 
+from paceline_agent import files
 from paceline_agent.agent import Agent
 from paceline_agent.guard import say
 from paceline_agent.settings import settings_from_environment
@@ -27,7 +30,11 @@ def start() -> Optional[Agent]:
         agent = Agent(settings)
         agent.install()
     except Exception as error:
-        say(f"not measuring: {type(error).__name__}: {error}")
+        problem = f"not measuring: {type(error).__name__}: {error}"
+        say(problem)
+        with contextlib.suppress(Exception):
+            rank = int(os.environ.get("RANK") or 0)
+            files.write_json(settings.folder, f"manifest-{rank}.json", {"rank": rank, "problems": [problem]})
         return None
     _agents.append(agent)
     return agent

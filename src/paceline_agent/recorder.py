@@ -16,9 +16,8 @@ from typing import Any, Callable, Optional, TypeVar
 T = TypeVar("T")
 
 _DISCOVERY = 4  # optimizer steps after which it is clear which optimizer ends a step
-_LOOK_EVERY = (
-    4  # in how many short steps exchanges, bytes and loss are read: that costs 0.1 ms with cold caches
-)
+_LOOK_EVERY = 4  # at most: of short steps, in how many the stamps are read; it costs 0.1 ms with cold caches
+_FEWEST_LOOKS = 8  # in a trial
 _LONG_STEP_S = 0.02  # in steps of this length and longer they are read every time
 _DECIDED = 6  # steps after which it is clear how long a step is
 _MOST_STEPS = 200_000  # a trial that runs to its end stops recording here: bounded memory
@@ -27,7 +26,8 @@ _MOST_STEPS = 200_000  # a trial that runs to its end stops recording here: boun
 class Recorder:
     """The open step and the closed ones. Owned by the process; everything here is called from its main thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: int = 30) -> None:
+        self._short = max(1, min(_LOOK_EVERY, steps // _FEWEST_LOOKS))
         self.active = False
         self.failed: Callable[[], None] = lambda: None
         self.problems: list[str] = []
@@ -91,7 +91,7 @@ class Recorder:
         self.closed_at = now
         self.own_s = 0.0
         if self.k == _DECIDED and min(step[2] for step in self.steps[-3:]) < _LONG_STEP_S:
-            self.look_every = _LOOK_EVERY  # workers may differ here; every fourth step they have in common
+            self.look_every = self._short  # workers may differ here; these steps they have in common
         self._open()
 
     def records(self) -> list[dict[str, Any]]:

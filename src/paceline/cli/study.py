@@ -53,7 +53,7 @@ Vary = Annotated[list[str] | None, typer.Option(metavar="KEY=V1,V2", help="Vary 
 BatchFlag = Annotated[str | None, typer.Option(help="The script's flag for the per-worker batch.")]
 LrFlag = Annotated[str | None, typer.Option(help="The script's flag for the learning rate.")]
 Lr = Annotated[float | None, typer.Option(help="Learning rate, for {lr} or --lr-flag.")]
-Steps = Annotated[int | None, typer.Option(help="Measured steps of a trial.  [default: 30]")]
+Steps = Annotated[int | None, typer.Option(help="Measured steps of a trial.  [default: 40]")]
 Warmup = Annotated[int | None, typer.Option(help="Steps before measuring.  [default: 10]")]
 Repeats = Annotated[int | None, typer.Option(help="Most launches of every point.  [default: 5]")]
 Tight = Annotated[
@@ -177,6 +177,9 @@ def finish(folder: StudyFolder, study: Study, *, json: bool) -> Analysis:
     analysis = analysis_of_folder(folder, study)
     write_json(folder.analysis_json, analysis_data(analysis))
     print_analysis(analysis, folder=folder, json=json)
+    from paceline.cli.report_cmd import report_beside  # here: --help and plan need no renderer
+
+    report_beside(folder, analysis)
     return analysis
 
 

@@ -47,7 +47,7 @@ class StudyFile(BaseModel):
     global_batch: list[Positive] = []
     backends: list[str] = []
     lr: float | None = None
-    steps: Annotated[int, Field(ge=10)] = 30
+    steps: Annotated[int, Field(ge=10)] = 40
     warmup: Annotated[int, Field(ge=0)] = 10
     repeats: Positive = 5
     tight_ratio: Annotated[float, Field(ge=0, le=1)] = 0.03
