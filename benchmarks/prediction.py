@@ -50,6 +50,9 @@ GRADIENT_BYTES = {
 }
 
 
+_KEYS = ("network", "points", "refused", "error", "coverage", "width")
+
+
 @dataclass(frozen=True)
 class Outcome:
     """One predicted point: the truth, the prediction, its interval, and what the simple curves said."""
@@ -192,27 +195,32 @@ def epochs(path: Path, report: dict[str, object]) -> list[str]:
         if row["global_batch_size"] and row["epochs_to_converge_mean"]:
             key = (row["ruleset"], row["benchmark"], row["optimizer"])
             series[key][float(row["global_batch_size"])].append(float(row["epochs_to_converge_mean"]))
-    errors, inside, last = [], [], []
-    seen: set[tuple[object, ...]] = set()
+    found: dict[tuple[object, ...], list[tuple[float, bool, float]]] = defaultdict(list)
     for (_, benchmark, optimizer), points in series.items():
         batches = sorted(points)
         needed = [float(np.median(points[batch])) for batch in batches]
-        if len(batches) < 3 or (benchmark, optimizer, *batches, *needed) in seen:
-            continue  # the same figures are repeated from one ruleset to the next
-        seen.add((benchmark, optimizer, *batches, *needed))
+        if len(batches) < 3:
+            continue
         law = fit_epochs(batches[:-1], needed[:-1])
         low, value, high = np.quantile(law.at(np.array([batches[-1]]), seed=1)[:, 0], [0.05, 0.5, 0.95])
-        errors.append(abs(value / needed[-1] - 1))
-        inside.append(low <= needed[-1] <= high)
-        last.append(abs(needed[-2] / needed[-1] - 1))
-    report["E"] = {"n": len(errors), "median": float(np.median(errors)), "mean": float(np.mean(errors)),
-                   "coverage": float(np.mean(inside)), "last_median": float(np.median(last))}  # fmt: skip
-    return [
-        "",
-        f"E  epochs to target, leave the largest batch out: {len(errors)} distinct series, median error "
-        f"{np.median(errors):.1%} (mean {np.mean(errors):.1%}), coverage {np.mean(inside):.0%}; "
-        f"same epochs as the batch before: median {np.median(last):.1%}",
-    ]
+        truth = needed[-1]
+        outcome = (abs(float(value) / truth - 1), bool(low <= truth <= high), abs(needed[-2] / truth - 1))
+        found[(benchmark, optimizer, *batches, *needed)].append(outcome)
+    lines = [""]
+    every = [outcome for outcomes_ in found.values() for outcome in outcomes_]
+    distinct = [outcomes_[0] for outcomes_ in found.values()]
+    for name, chosen in (("every ruleset", every), ("distinct figures", distinct)):
+        error, inside, last = (np.array(column, dtype=float) for column in zip(*chosen, strict=True))
+        report[f"E {name}"] = {
+            "series": len(chosen), "median": float(np.median(error)), "mean": float(np.mean(error)),
+            "coverage": float(np.mean(inside)), "last_median": float(np.median(last)),
+        }  # fmt: skip
+        lines.append(
+            f"E  epochs to target, largest batch left out, {name}: {len(chosen)} series, median error "
+            f"{np.median(error):.1%} (mean {np.mean(error):.1%}), coverage {np.mean(inside):.0%}; "
+            f"same epochs as the batch before: median {np.median(last):.1%}"
+        )
+    return lines
 
 
 def summary(name: str, groups: Sequence[Sequence[Outcome]], report: dict[str, object]) -> list[str]:
@@ -239,7 +247,7 @@ def summary(name: str, groups: Sequence[Sequence[Outcome]], report: dict[str, ob
     error, inside = float(np.mean([r[3] for r in rows])), float(np.mean([r[4] for r in rows]))
     report[name] = {
         "error": error, "coverage": inside, "baselines": mean, "left_out_network_coverage": left_out_coverage(groups),
-        "networks": [dict(zip(("network", "points", "refused", "error", "coverage", "width"), r[:6], strict=True)) for r in rows],
+        "networks": [dict(zip(_KEYS, row[:6], strict=True)) for row in rows],
     }  # fmt: skip
     found = [
         "",

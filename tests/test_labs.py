@@ -28,7 +28,10 @@ def test_steering_time_is_flat_because_most_of_it_is_start_up():
     assert {"fixed-cost", "flat-in-workers", "fewer-updates"} <= _ids(analysis)
     fixed = next(f for f in analysis.findings if f.id == "fixed-cost")
     assert fixed.value == pytest.approx(420 / 480)
-    assert analysis.fit.parameters["fixed_s"].value > 400
+    possible = analysis.fit.parameters[
+        "fixed_s"
+    ]  # two totals cannot tell start-up from slow steps: both stay open
+    assert possible.low < 100 < 400 < possible.high
 
 
 def test_fruit_is_faster_on_two_workers_than_two_workers_allow():

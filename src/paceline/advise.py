@@ -312,7 +312,7 @@ def _marginal(c: _Candidates, i: int, prices: Prices) -> str:
 
 
 def _condition(c: _Candidates, i: int) -> str:
-    seen = "measured" if c.measured[i] else "projected, not measured"
+    seen = "measured" if c.measured[i] else "projected, if every worker gets a device of its own"
     batch = c.settings[i].per_worker_batch
     if c.what.startswith("training to"):
         return f"{seen}; epochs from the accuracy curves"

@@ -88,7 +88,7 @@ class Answers:
 
 def answers(
     profiles: Sequence[Profile],
-    kind: TimeKind,
+    kind: TimeKind = "step",
     *,
     links: Mapping[str, Link] | None = None,
     cluster: Cluster | None = None,

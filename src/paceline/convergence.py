@@ -42,7 +42,7 @@ _LAST = 8
 _WIDEN = 1.3
 _MEMBERS = 64
 _SIGMA = 0.02
-_BEYOND = 0.12  # what E(B) does beyond the largest measured batch that no fit sees, per doubling
+_BEYOND = 0.16  # what E(B) does beyond the largest measured batch that no fit sees, per doubling
 
 
 @dataclass(frozen=True, slots=True)

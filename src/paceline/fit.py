@@ -10,7 +10,7 @@ unidentified   a parameter whose spread the data did not reduce to below two thi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,12 @@ __all__ = ["Law", "Member", "fit_law", "parameters", "unidentified"]
 MEMBERS = 24
 _SIGMA = 0.02
 _WEIGHT_OF_SIGMA = 3.0  # as if so many residuals had been seen at _SIGMA
-_MOST_INDEPENDENT = 120.0  # rows beyond these repeat the same systematic deviations: they count less, not more
-_STARTS = np.array([[0.0, 0.0, 0.0, 0.0], [-1.5, 1.5, -1.5, 1.5], [1.5, -1.5, 1.5, -1.5]])
+_MOST_INDEPENDENT = (
+    120.0  # rows beyond these repeat the same systematic deviations: they count less, not more
+)
+_STARTS = np.array(
+    [[0.0, 0.0, 0.0, 0.0], [-1.5, 1.5, -1.5, 1.5], [1.5, -1.5, 1.5, -1.5], [-1.5, -1.5, -1.5, -1.5]]
+)
 _NOT_LEARNT = 0.67
 
 
@@ -68,10 +72,11 @@ def fit_law(
 
 
 def structures_for(observed: Observed) -> tuple[Structure, ...]:
-    """gloo sends rings and nothing else; NCCL may do either."""
-    if observed.backend == "gloo":
-        return tuple(s for s in STRUCTURES if s.algorithm == "ring")
-    return STRUCTURES
+    """gloo sends rings and nothing else; NCCL may do either. A slow training may be start-up, or slow steps."""
+    found = tuple(s for s in STRUCTURES if s.algorithm == "ring" or observed.backend != "gloo")
+    if observed.kind == "job":
+        return tuple(replace(s, start_up=start_up) for start_up in (True, False) for s in found)
+    return found
 
 
 def parameters(law: Law) -> dict[str, Estimate]:
@@ -141,6 +146,7 @@ def _fit(
     sigma = _SIGMA
     start = np.tile(prior.mean, (len(_STARTS), 1))
     start[:, :4] += _STARTS * np.minimum(prior.sd[:4], 1.0)
+    start[-1, NAMES.index("fixed")] += 2.0 * prior.sd[NAMES.index("fixed")]  # perhaps it is all start-up
     for _ in range(3):
         found, loss = minimise(lambda t, _w, s=sigma: residuals(s, t, [0] * len(t)), start, iterations=40)  # type: ignore[misc]
         best = found[[int(loss.argmin())]]

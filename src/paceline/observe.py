@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.records import Estimate, Profile, TimeKind
+from paceline.stats import t_quantile
 from paceline.step_law import Array, Overlap, Rows
 
 __all__ = ["Observed", "Setting", "labels", "observe", "rows_of", "time_of", "units_of"]
@@ -185,10 +186,10 @@ def measured_rows(observed: Observed) -> Rows:
 
 
 def _log_sd(time: Estimate) -> float:
-    """Standard error of the log that a 90 % interval states."""
-    if time.low is None or time.high is None or time.low <= 0:
+    """Standard error of the log that a 90 % interval over n launches states."""
+    if time.low is None or time.high is None or time.low <= 0 or time.n < 2:
         return 0.0
-    return max(0.0, math.log(time.high / time.low) / (2 * 1.645))
+    return max(0.0, math.log(time.high / time.low) / (2 * t_quantile(time.n - 1)))
 
 
 def _exposed_ratio(profile: Profile, kind: TimeKind) -> float:

@@ -63,7 +63,8 @@ def belief(
     put("pair", 1.42 if structure.algorithm == "ring" else 1.0, 0.15)
     put("cv", 0.005, 0.8)
     put("t_ref", alone, 1.0)
-    fixed, deviation = {"epoch": (0.002, 1.2), "job": (0.05, 1.5)}.get(observed.kind, (1e-6, 0.01))
+    start_up = {"epoch": (0.002, 1.2), "job": (0.1, 1.5)}.get(observed.kind, (1e-6, 0.01))
+    fixed, deviation = start_up if structure.start_up else (1e-3, 0.5)
     put("fixed", fixed * float(observed.time_s[0]), deviation)
     mean[NAMES.index("omega")], sd[NAMES.index("omega")] = -0.3, 0.7
     mean[NAMES.index("share")], sd[NAMES.index("share")] = -1.0, 1.5

@@ -40,6 +40,7 @@ class Structure:
 
     algorithm: Algorithm
     dilation: Dilation
+    start_up: bool = True  # whether a training may spend time that no worker count changes
 
 
 STRUCTURES: tuple[Structure, ...] = (

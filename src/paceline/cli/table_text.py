@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tabulate import tabulate
 
-from paceline.records import Analysis, Estimate, Fit, Profile, Projection, Recommendation
+from paceline.records import Analysis, Estimate, Fit, Profile, Projection, Recommendation, Refusal
 from paceline.units import duration_text, estimate_text, percent_text
 
 __all__ = ["advice_text", "answers_text", "table_text"]
@@ -17,7 +17,8 @@ _MOST = 40
 
 def table_text(analysis: Analysis, understood: Sequence[str]) -> str:
     """The whole answer."""
-    parts = ["Understood: " + "; ".join(understood), "", analysis.verdict, "", _points(analysis.points)]
+    parts = ["Understood: " + "; ".join(understood), ""] if understood else []
+    parts += [analysis.verdict, "", _points(analysis.points)]
     parts += answers_text(analysis)
     return "\n".join(parts)
 
@@ -30,8 +31,7 @@ def answers_text(analysis: Analysis) -> list[str]:
     if analysis.fit is not None:
         parts += ["", *_fit(analysis.fit)]
     if analysis.refusals:
-        parts += ["", *(f"not projected: {r.workers} workers, {r.reason} [{r.rule}]\n       next: {r.would_help}"
-                        for r in analysis.refusals[:_MOST])]  # fmt: skip
+        parts += ["", *_refusals(analysis.refusals)]
     if analysis.convergence is not None and analysis.convergence.critical_global_batch is not None:
         critical = analysis.convergence.critical_global_batch
         parts += [
@@ -43,6 +43,14 @@ def answers_text(analysis: Analysis) -> list[str]:
     if analysis.findings:
         parts += ["", *_findings(analysis)]
     return parts
+
+
+def _refusals(refusals: Sequence[Refusal]) -> Iterator[str]:
+    """What was not projected, and what only as an order of magnitude; the same reason once."""
+    for refusal in refusals[:_MOST]:
+        word = "wide" if refusal.rule == "wide-interval" else f"not projected: {refusal.workers} workers"
+        yield f"{word}: {refusal.reason} [{refusal.rule}]"
+        yield f"       next: {refusal.would_help}"
 
 
 def advice_text(recommendations: Sequence[Recommendation]) -> str:
