@@ -113,7 +113,7 @@ def unchanged(result):
                         folder,
                         *args,
                     )
-                    code, log = launch(folder, workers, *args_, agent=agent, steps=20, end=False)
+                    _, log = launch(folder, workers, *args_, agent=agent, steps=20, end=False)
                     saved = Path(folder) / "weights-0.pt"
                     weights.append(
                         torch.load(saved, weights_only=True, map_location="cpu") if saved.exists() else log
@@ -145,7 +145,8 @@ def others(result):
             result[name] = {"exit": code, "log": log, "split": split_of(Path(folder), workers), **kept}
             print(name, json.dumps(result[name]), flush=True)
     oom = "import torch, torch.nn as n\nm = n.Linear(8, 8).cuda()\no = torch.optim.SGD(m.parameters(), lr=0.1)\n"
-    oom += "for k in range(3):\n    m(torch.ones(2, 8).cuda()).sum().backward(); o.step()\ntorch.empty(1 << 42, device='cuda')\n"
+    oom += "for k in range(3):\n    m(torch.ones(2, 8).cuda()).sum().backward(); o.step()\n"
+    oom += "torch.empty(1 << 42, device='cuda')\n"
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "oom.py"
         script.write_text(oom)
@@ -169,8 +170,9 @@ def overhead(result):
     folder = tempfile.mkdtemp()
     order = {"dir": folder, "steps": 10**9, "warmup": 5, "profile": 0, "end": False, "workers": 1}
     os.environ["PACELINE_TRIAL"] = json.dumps(order)
-    from overhead import Switch, interval
     from torch.utils.data import DataLoader, TensorDataset
+
+    from overhead import Switch, interval
 
     switch = Switch()
     dist.init_process_group("nccl")
@@ -183,7 +185,7 @@ def overhead(result):
         loader = DataLoader(data, batch_size=batch)
         inputs = torch.randn(batch, width, device="cuda")
 
-        def block(steps):
+        def block(steps, ddp=ddp, optimizer=optimizer, loader=loader, inputs=inputs):
             torch.cuda.synchronize()
             begun = perf_counter()
             done = 0

@@ -43,7 +43,7 @@ class Device:
 
         @functools.wraps(hook)
         def timed(state: Any, bucket: Any) -> Any:
-            begin = self._note_begin(bucket)
+            begin = self._note_begin(bucket) if self.recorder.looking else None
             future = hook(state, bucket)
             if begin is None:
                 return future
