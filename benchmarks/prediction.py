@@ -2,9 +2,9 @@
 
     python benchmarks/prediction.py DATA [--out evidence/2026-11-15-prediction]
 
-DATA is a folder with step_times_pollux_t4.csv, published_scaling_dev.csv and epochs_to_target_mlperf.csv: public
-measurements (the evidence folder says where they come from). Every case is a table that goes through the same call as
-`paceline analyze TABLE --at POINTS`; refused points are counted, never dropped silently.
+DATA is a folder with step_times_pollux_t4.csv, published_scaling_dev.csv, epochs_to_target_mlperf.csv and
+accuracy_curves_pollux.csv: public measurements (the evidence folder says where they come from). Every case is a
+table that goes through the same call as `paceline analyze TABLE --at POINTS`; refused points are counted.
 
     A  1, 2 workers of a node                       -> 3, 4
     B  1, 2, 4 of a node and 2 nodes with 1 each     -> 3..16 nodes
@@ -12,6 +12,7 @@ measurements (the evidence folder says where they come from). Every case is a ta
     D  1 worker, gradient bytes, link specification -> everything else
     L  published throughputs of 1, 2 (and 4) GPUs   -> the rest up to 8
     E  epochs to target at the smaller batches      -> the largest batch
+    F  epochs and noise scale of the smallest batch -> epochs to equal progress at every larger batch
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import numpy as np
 from paceline.answers import Ask, Cluster
 from paceline.baselines import METHODS, baseline_times
 from paceline.cluster import cluster_from
-from paceline.convergence import fit_epochs
+from paceline.convergence import fit_epochs, noise_scale
 from paceline.data import shipped
 from paceline.observe import Setting
 from paceline.table import read_table
@@ -72,7 +73,7 @@ def main() -> None:
     )
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--only", default="ABCDLE")
+    parser.add_argument("--only", default="ABCDLEF")
     args = parser.parse_args()
     steps = load_steps(args.data / "step_times_pollux_t4.csv")
     report: dict[str, object] = {}
@@ -88,6 +89,8 @@ def main() -> None:
             lines += summary(f"L {','.join(map(str, fitted))}", groups, report)
     if "E" in args.only:
         lines += epochs(args.data / "epochs_to_target_mlperf.csv", report)
+    if "F" in args.only:
+        lines += noise(args.data / "accuracy_curves_pollux.csv", report)
     print("\n".join(lines))
     if args.out is not None:
         args.out.mkdir(parents=True, exist_ok=True)
@@ -221,6 +224,41 @@ def epochs(path: Path, report: dict[str, object]) -> list[str]:
             f"same epochs as the batch before: median {np.median(last):.1%}"
         )
     return lines
+
+
+def noise(path: Path, report: dict[str, object]) -> list[str]:
+    """Samples to equal progress at larger batches, from the smallest batch and its gradient noise alone."""
+    curves: dict[str, dict[int, list[dict[str, str]]]] = defaultdict(lambda: defaultdict(list))
+    for row in csv.DictReader(path.open()):
+        curves[row["model"]][int(row["global_batch"])].append(row)
+    errors: dict[str, list[float]] = defaultdict(list)
+    inside = []
+    for runs in curves.values():
+        base = min(runs)
+        own = runs[base]
+        square = [float(row["grad_sqr"]) for row in own]
+        variance = [
+            base * float(row["grad_var"]) for row in own
+        ]  # the traces give that of a batch of the base size
+        found = noise_scale(square, variance, batch=float(base))
+        if found is None:
+            continue
+        scale = found.value
+        whole = base * float(runs[base][-1]["iteration"])
+        law = fit_epochs([base], [1.0], noise=scale)
+        for batch in sorted(runs)[1:]:
+            truth = batch * float(runs[batch][-1]["iteration"]) / whole
+            low, value, high = np.quantile(law.at(np.array([float(batch)]), seed=1)[:, 0], [0.05, 0.5, 0.95])
+            errors["paceline"].append(abs(value / truth - 1))
+            errors["linear"].append(abs(1 / truth - 1))
+            errors["noise scale alone"].append(abs((batch + scale) / (base + scale) / truth - 1))
+            inside.append(low <= truth <= high)
+    report["F"] = {name: float(np.median(e)) for name, e in errors.items()} | {
+        "coverage": float(np.mean(inside))
+    }
+    text = ", ".join(f"{name} {np.median(e):.1%} (mean {np.mean(e):.1%})" for name, e in errors.items())
+    return ["", f"F  epochs at larger batches from one noise scale: {len(inside)} pairs, median error {text}; "
+                f"coverage {np.mean(inside):.0%}"]  # fmt: skip
 
 
 def summary(name: str, groups: Sequence[Sequence[Outcome]], report: dict[str, object]) -> list[str]:

@@ -65,11 +65,18 @@ def test_three_epochs_say_nothing():
     assert plateau(Curve(64, (1.0, 2.0, 3.0), (0.1, 0.2, 0.3))) == (None, True)
 
 
-def test_the_noise_scale_is_a_ratio_of_means():
-    found = noise_scale([1.0, 3.0, 2.0, 2.0], [100.0, 500.0, 300.0, 100.0])
-    assert found.value == pytest.approx(1000 / 8)
-    assert found.low < found.value < found.high
+def test_a_constant_noise_scale_is_found_whatever_the_norms():
+    found = noise_scale([1.0, 3.0, 2.0, 0.5], [100.0, 300.0, 200.0, 50.0], batch=32)
+    assert found.value == pytest.approx(100.0)
+    assert found.low == pytest.approx(found.high)
+
+
+def test_an_epoch_without_signal_is_endless_noise_and_does_not_break_the_average():
+    """Half the epochs need B/batch times the samples, half need no more: the mean is what a training pays."""
+    found = noise_scale([1.0, 0.0, 1.0, -0.1], [1e-12, 5.0, 1e-12, 5.0], batch=10)
+    assert (100 + found.value) / (10 + found.value) == pytest.approx((100 / 10 + 1) / 2)
     assert noise_scale([0.0], [1.0]) is None
+    assert noise_scale([], []) is None
 
 
 def test_epochs_at_a_larger_batch_follow_the_law_that_made_them():
