@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,21 @@ def test_weights_after_fifty_steps_are_bit_identical_with_and_without_the_agent(
             assert torch.equal(value, watched[key]), key
 
 
+@pytest.fixture
+def alone(monkeypatch):
+    """One worker without torchrun: half the processes to start."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    for name, value in {
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
 @pytest.mark.parametrize(
     "part",
     [
@@ -88,9 +104,13 @@ def test_weights_after_fifty_steps_are_bit_identical_with_and_without_the_agent(
         "files.Heartbeat",
     ],
 )
-def test_whatever_breaks_in_the_agent_training_ends_as_it_would_have_and_the_study_says_why(tmp_path, part):
+def test_whatever_breaks_in_the_agent_training_ends_as_it_would_have_and_the_study_says_why(
+    tmp_path, part, alone
+):
     saved = ("--steps", "60", "--save", str(tmp_path))
-    result = trial(tmp_path, "sabotage.py", part, "all", *saved, workers=1, steps=20, warmup=6)
+    result = trial(
+        tmp_path, "sabotage.py", part, "all", *saved, workers=1, steps=20, warmup=6, start="script"
+    )
     assert (tmp_path / "weights-0.pt").exists()
     assert result.state == "crashed"
     assert "measuring stopped" in result.reason
