@@ -18,7 +18,7 @@ from paceline.report.series import lines, projected_lines, scalings
 from paceline.report.theme import COLOURS, GRID, INK, MUTED, colour, toggled, whole, worker_axis
 from paceline.units import estimate_text, percent_text
 
-__all__ = ["Dot", "dots_chart", "scaling_figures"]
+__all__ = ["Dot", "dots_chart", "first_lines", "scaling_figures"]
 
 _WIDTH, _HEIGHT = 430, 300
 _HATCHES = 22
@@ -59,7 +59,7 @@ def scaling_figures(analysis: Analysis) -> tuple[Figure, ...]:
 
 
 def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
-    measured, projected = _dots(analysis, mode, "speedup")
+    measured, projected, left = _dots(analysis, mode, "speedup")
     base = _base_workers(lines(analysis, mode))
     counts = _counts(analysis, measured + projected, base)
     values = [dot.value.value for dot in measured + projected]
@@ -72,7 +72,7 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
             [(base, 1.0), (max(counts), max(counts) / base)], label_at=max(d.workers for d in measured) / base
         ),
         *_continued(measured, projected),
-        *dots_chart(measured, label=lambda value: f"{value:.2f}×", text=estimate_text, dy=13),
+        dots_chart(measured, label=lambda value: f"{value:.2f}×", text=estimate_text, dy=13),
         *_diamonds(projected, _names(measured), text=estimate_text, dy=13),
     ]
     axis: Spec = {
@@ -82,16 +82,19 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
     }
     caption = (
         f"Speed-up (ratio of throughputs, doubling scale) against workers (count, doubling scale), {mode} scaling, "
-        f"relative to {base} worker{'' if base == 1 else 's'}.{_explained(projected, analysis)} "
+        f"relative to {base} worker{'' if base == 1 else 's'}.{_explained(measured, projected, analysis)} "
         "Dotted: ideal."
     )
     return Figure(
-        f"speedup-{mode}", title, caption + _cut_off(measured, frame), _chart(layers, frame, axis, title)
+        f"speedup-{mode}",
+        title,
+        caption + _cut_off(measured, frame) + left,
+        _chart(layers, frame, axis, title),
     )
 
 
 def _efficiency(analysis: Analysis, mode: Scaling) -> Figure:
-    measured, projected = _dots(analysis, mode, "efficiency_ratio")
+    measured, projected, left = _dots(analysis, mode, "efficiency_ratio")
     counts = _counts(analysis, measured + projected, _base_workers(lines(analysis, mode)))
     frame = _Frame(
         counts, 0.0, max([1.0, *(dot.value.value for dot in measured + projected)]) * 1.15, doubling=False
@@ -101,7 +104,7 @@ def _efficiency(analysis: Analysis, mode: Scaling) -> Figure:
         *_refused(frame, analysis, measured + projected),
         *_ideal([(min(counts), 1.0), (max(counts), 1.0)], label_at=None),
         *_continued(measured, projected),
-        *dots_chart(measured, label=percent_text, text=percent_text, dy=-11),
+        dots_chart(measured, label=percent_text, text=percent_text, dy=-11),
         *_diamonds(projected, _names(measured), text=percent_text, dy=-11),
     ]
     axis: Spec = {
@@ -111,36 +114,31 @@ def _efficiency(analysis: Analysis, mode: Scaling) -> Figure:
     }
     caption = (
         f"Efficiency (speed-up over worker ratio, percent) against workers (count, doubling scale), {mode} "
-        f"scaling.{_explained(projected, analysis)} Dotted: ideal."
+        f"scaling.{_explained(measured, projected, analysis)} Dotted: ideal."
     )
     return Figure(
-        f"efficiency-{mode}", title, caption + _cut_off(measured, frame), _chart(layers, frame, axis, title)
+        f"efficiency-{mode}",
+        title,
+        caption + _cut_off(measured, frame) + left,
+        _chart(layers, frame, axis, title),
     )
 
 
 def dots_chart(
     dots: Sequence[Dot], *, label: Callable[[float], str], text: Callable[[Estimate], str], dy: int
-) -> list[Spec]:
-    """Layers for measured values: intervals, a solid line, filled circles, and their values where there is room."""
+) -> Spec:
+    """Measured values: intervals, a solid line, filled circles, and their values where there is room."""
     names = _names(dots)
-    rows = [_row(dot, text(dot.value), label(dot.value.value)) for dot in dots]
-    data: Spec = {"values": rows}
     parameter, opacity = toggled("line")
     shade = colour(names)
     layers: list[Spec] = [
         {
-            "data": data,
             "params": [parameter],
             "mark": {"type": "rule", "strokeWidth": 2, "clip": True},
             "encoding": {"y": {"field": "low"}, "y2": {"field": "high"}, "color": shade, "opacity": opacity},
         },
+        {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"color": shade, "opacity": opacity}},
         {
-            "data": data,
-            "mark": {"type": "line", "strokeWidth": 2},
-            "encoding": {"color": shade, "opacity": opacity},
-        },
-        {
-            "data": data,
             "mark": {"type": "point", "shape": "circle", "filled": True, "size": 70},
             "encoding": {"color": shade, "opacity": opacity, "tooltip": _TOOLTIP},
         },
@@ -148,12 +146,25 @@ def dots_chart(
     if len(names) == 1 and len(dots) <= _MOST_LABELS:
         layers.append(
             {
-                "data": {"values": [row for row in rows if row["low"] is None or row["low"] != row["high"]]},
+                "transform": [{"filter": "datum.low === null || datum.low !== datum.high"}],
                 "mark": {"type": "text", "align": "left", "dx": 8, "dy": dy, "color": INK, "fontWeight": 600},
                 "encoding": {"text": {"field": "label"}},
             }
         )
-    return layers
+    rows = [_row(dot, text(dot.value), label(dot.value.value)) for dot in dots]
+    return {"data": {"values": rows}, "layer": layers}
+
+
+def first_lines(dots: Sequence[Dot]) -> tuple[list[Dot], str]:
+    """The dots of as many lines as there are colours, and a sentence for the caption where there are more lines."""
+    names = _names(dots)
+    shown = names[: len(COLOURS)]
+    left = (
+        f" The first {len(shown)} of {len(names)} lines; the table has all."
+        if len(names) > len(shown)
+        else ""
+    )
+    return [dot for dot in dots if dot.line in shown], left
 
 
 def _diamonds(
@@ -288,8 +299,8 @@ def _chart(layers: Sequence[Spec], frame: _Frame, axis: Spec, title: str) -> Spe
     return whole(spec, description=title)
 
 
-def _dots(analysis: Analysis, mode: Scaling, quantity: str) -> tuple[list[Dot], list[Dot]]:
-    """Measured and projected values of one quantity."""
+def _dots(analysis: Analysis, mode: Scaling, quantity: str) -> tuple[list[Dot], list[Dot], str]:
+    """Measured and projected values of one quantity, and a sentence where lines had to be left out."""
     measured = [
         Dot(name, profile.point.workers, value)
         for name, own in lines(analysis, mode).items()
@@ -302,7 +313,9 @@ def _dots(analysis: Analysis, mode: Scaling, quantity: str) -> tuple[list[Dot], 
         for projection in own
         if (value := getattr(projection, quantity)) is not None
     ]
-    return measured, projected
+    shown, left = first_lines(measured)
+    kept = {"", *_names(shown)}
+    return shown, [dot for dot in projected if dot.line in kept], left
 
 
 def _base_workers(found: Mapping[str, Sequence[Profile]]) -> int:
@@ -336,8 +349,9 @@ def _row(dot: Dot, text: str, label: str) -> dict[str, object]:
     }
 
 
-def _explained(projected: Sequence[Dot], analysis: Analysis) -> str:
-    text = " Circles: measured, with 90% intervals over launches."
+def _explained(measured: Sequence[Dot], projected: Sequence[Dot], analysis: Analysis) -> str:
+    intervals = any(dot.value.low is not None for dot in measured)
+    text = f" Circles: measured{', with 90% intervals over launches' if intervals else ''}."
     if projected:
         text += " Diamonds, dashed: projected, with 90% prediction intervals."
     return text + (" Hatched: refused, see why below." if analysis.refusals else "")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from paceline.records import Analysis, Estimate, Profile
 from paceline.report.cells import speedup_cells
-from paceline.report.charts import Dot, dots_chart
+from paceline.report.charts import Dot, dots_chart, first_lines
 from paceline.report.document import Column, Figure, Section, Spec, Table
 from paceline.report.series import series_names
 from paceline.report.theme import whole, worker_axis
@@ -25,7 +25,7 @@ def compared_section(studies: Sequence[tuple[str, Analysis]]) -> Section:
         for name, (_, analysis) in zip(names, studies, strict=True)
         for own in [series_names([p.point for p in analysis.points])]
         for profile in analysis.points
-        for line in [own[profile.point.id]]
+        for line in [own[profile.point]]
     ]
     figures = [
         _figure("throughput", "Throughput", "samples/s", lines, lambda p: p.throughput_per_s, percent=False),
@@ -63,9 +63,10 @@ def _figure(
     ]
     if not dots:
         return None
+    dots, left = first_lines(dots)
     top = max(dot.value.value for dot in dots) * 1.15
     text = percent_text if percent else estimate_text
-    layers = dots_chart(dots, label=lambda value: "", text=text, dy=-11)
+    layers = [dots_chart(dots, label=lambda value: "", text=text, dy=-11)]
     y: Spec = {
         "field": "value",
         "type": "quantitative",
@@ -80,7 +81,7 @@ def _figure(
         f"{title} ({unit}) against workers (count, doubling scale), one line per study. Circles: measured, with 90% "
         "intervals over launches."
     )
-    return Figure(f"compared-{name}", title, caption, whole(spec, description=title))
+    return Figure(f"compared-{name}", title, caption + left, whole(spec, description=title))
 
 
 def _line(study: str, line: str, *, alone: bool) -> str:

@@ -1,6 +1,6 @@
 """A report as LaTeX to be included in a paper or a proposal: text, booktabs tables, figures from `--figures`.
 
-The preamble needs \\usepackage{booktabs,graphicx,textcomp}.
+The preamble needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs,graphicx,textcomp}.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def latex_report(analysis: Analysis, *, figures: str | None) -> str:
 
 
 def _lines(analysis: Analysis, figures: str | None) -> Iterator[str]:
-    yield "% Needs \\usepackage{booktabs,graphicx,textcomp}."
+    yield "% Needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs,graphicx,textcomp}."
     yield rf"\section*{{Code performance: {latex_text(title(analysis))}}}"
     yield latex_text(analysis.verdict)
     for recommendation in analysis.recommendations:
-        yield f"{latex_text(recommendation.text)} {latex_text(recommendation.condition)}"
+        yield f"{latex_text(recommendation.text)} ({latex_text(recommendation.condition)})."
     doubts = [finding for finding in analysis.findings if finding.level != "note"]
     if doubts:
         yield "\n" + r"\paragraph{Reservations.}"

@@ -23,7 +23,11 @@ def _lines(analysis: Analysis) -> Iterator[str]:
     yield f"# Scaling of {markdown_text(title(analysis))}\n"
     yield f"**{markdown_text(analysis.verdict)}**\n"
     for recommendation in analysis.recommendations:
-        yield f"- {markdown_text(recommendation.text)} *{markdown_text(recommendation.condition)}*"
+        goal, text, condition = (
+            markdown_text(part)
+            for part in (recommendation.goal, recommendation.text, recommendation.condition)
+        )
+        yield f"- **{goal}** {text} ({condition})"
     for threshold in analysis.thresholds:
         yield f"- {'✓' if threshold.holds else '✗'} {markdown_text(threshold.message)}"
     for section in sections_in_words(analysis):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from paceline.records import Analysis, Estimate, Profile
-from paceline.report.charts import Dot, dots_chart
+from paceline.report.charts import Dot, dots_chart, first_lines
 from paceline.report.document import Figure, Spec
 from paceline.report.series import series_names
 from paceline.report.step_charts import time_unit
@@ -91,17 +91,18 @@ def _against_workers(
 ) -> Figure | None:
     names = series_names([p.point for p in seen])
     dots = [
-        Dot(names[p.point.id], p.point.workers, value)
+        Dot(names[p.point], p.point.workers, value)
         for p in sorted(seen, key=lambda p: p.point.workers)
         if (value := quantity(p)) is not None
     ]
     if not dots:
         return None
+    dots, left = first_lines(dots)
     top = max(max(dot.value.value, dot.value.high or 0.0) for dot in dots)
     top = min(top, 2 * max(dot.value.value for dot in dots)) * 1.15
     percent = label is percent_text
     text = percent_text if percent else (lambda value: f"{label(value.value)} ({value.n} launches)")
-    layers = dots_chart(dots, label=label, text=text, dy=-11)
+    layers = [dots_chart(dots, label=label, text=text, dy=-11)]
     if failed:
         rows = [{"workers": p.point.workers, "value": top * 0.96, "text": p.point.id} for p in failed]
         layers.append(
@@ -130,7 +131,7 @@ def _against_workers(
         y = {**y, "axis": {"tickCount": 5, "labelExpr": _BYTES + " + '/s'"}}
     encoding: Spec = {"x": worker_axis(counts), "y": y}
     spec: Spec = {"width": _WIDTH, "height": _HEIGHT, "encoding": encoding, "layer": layers}
-    return Figure(name, title, caption, whole(spec, description=title))
+    return Figure(name, title, caption + left, whole(spec, description=title))
 
 
 def _grid(

@@ -9,21 +9,21 @@ from paceline.records import Analysis, Point, Profile, Projection, Scaling
 __all__ = ["lines", "projected_lines", "scalings", "series_names", "short_name"]
 
 
-def series_names(points: Sequence[Point]) -> dict[str, str]:
-    """Point id -> the name of its line; only what differs between lines is said."""
-    parts = {point.id: _parts(point) for point in points}
+def series_names(points: Sequence[Point]) -> dict[Point, str]:
+    """Point -> the name of its line; only what differs between lines is said."""
+    parts = {point: _parts(point) for point in points}
     places: dict[tuple[object, ...], set[int]] = {}
     for point in points:
-        places.setdefault((point.workers, *parts[point.id].values()), set()).add(point.nodes)
+        places.setdefault((point.workers, *parts[point].values()), set()).add(point.nodes)
     if any(len(nodes) > 1 for nodes in places.values()):  # one count on several numbers of nodes
         for point in points:
-            parts[point.id]["nodes"] = f"{point.nodes} node{'' if point.nodes == 1 else 's'}"
+            parts[point]["nodes"] = f"{point.nodes} node{'' if point.nodes == 1 else 's'}"
     keys = {key for own in parts.values() for key in own}
     differing = {key for key in keys if len({own.get(key) for own in parts.values()}) > 1}
     names = {}
     for point in points:
-        own = [text for key, text in parts[point.id].items() if key in differing]
-        names[point.id] = ", ".join(own) or f"{point.scaling} scaling"
+        own = [text for key, text in parts[point].items() if key in differing]
+        names[point] = ", ".join(own) or f"{point.scaling} scaling"
     return names
 
 
@@ -45,7 +45,7 @@ def lines(analysis: Analysis, mode: Scaling) -> dict[str, list[Profile]]:
     names = series_names([p.point for p in own])
     found: dict[str, list[Profile]] = {}
     for profile in sorted(own, key=lambda p: p.point.workers):
-        found.setdefault(names[profile.point.id], []).append(profile)
+        found.setdefault(names[profile.point], []).append(profile)
     return found
 
 

@@ -40,12 +40,10 @@ def split_figure(analysis: Analysis) -> Figure | None:
     factor, unit = time_unit([p.step_s.value for p in shown if p.step_s])
     names = series_names([p.point for p in measured])
     alone = len(set(names.values())) == 1
-    rows = [
-        row for p in shown for row in _parts(p, short_name(p.point, names[p.point.id], alone=alone), factor)
-    ]
+    rows = [row for p in shown for row in _parts(p, short_name(p.point, names[p.point], alone=alone), factor)]
     totals = [
         {
-            "point": short_name(p.point, names[p.point.id], alone=alone),
+            "point": short_name(p.point, names[p.point], alone=alone),
             "end": p.step_s.value * factor,
             "text": duration_text(p.step_s.value),
         }

@@ -29,8 +29,8 @@ def scaling_table(analysis: Analysis) -> Table | None:
     factor, unit = time_unit([time.value for time in times])
     names = series_names([p.point for p in analysis.points])
     order = list(dict.fromkeys(names.values()))
-    points = sorted(analysis.points, key=lambda p: (order.index(names[p.point.id]), p.point.workers))
-    rows = [_measured_row(p, _time(p, kind), factor, names[p.point.id]) for p in points]
+    points = sorted(analysis.points, key=lambda p: (order.index(names[p.point]), p.point.workers))
+    rows = [_measured_row(p, _time(p, kind), factor, names[p.point]) for p in points]
     rows += [_projected_row(p, factor) for p in analysis.projections if p.time_kind in (kind, "sample")]
     rows += [(UNKNOWN, str(refusal.workers), *([UNKNOWN] * 8), "refused") for refusal in analysis.refusals]
     heads: tuple[str, ...] = (
@@ -142,9 +142,7 @@ def _by_point(
     names = series_names([p.point for p in profiles])
     several = len(set(names.values())) > 1
     head = (*((Column("line", number=False),) if several else ()), Column("workers"))
-    rows = tuple(
-        (*((names[p.point.id],) if several else ()), str(p.point.workers), *cells(p)) for p in profiles
-    )
+    rows = tuple((*((names[p.point],) if several else ()), str(p.point.workers), *cells(p)) for p in profiles)
     return table_of(name, caption, (*head, *columns), rows)
 
 

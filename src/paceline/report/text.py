@@ -28,7 +28,7 @@ def _lines(analysis: Analysis) -> Iterator[str]:
     yield _wrapped(analysis.verdict)
     yield ""
     for recommendation in analysis.recommendations:
-        yield _wrapped(f"To do: {recommendation.text} Condition: {recommendation.condition}")
+        yield _wrapped(f"To do: {recommendation.text} ({recommendation.condition})", indent="  ")
     for threshold in analysis.thresholds:
         yield _wrapped(f"[{'ok' if threshold.holds else 'NO'}] {threshold.message}", indent="     ")
     for section in sections_in_words(analysis):

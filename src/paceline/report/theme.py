@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paceline.report.document import Spec
+from paceline.report.escape import visible
 
 __all__ = ["BLUE", "COLOURS", "GREEN", "GRID", "INK", "MUTED", "ORANGE", "PURPLE", "SKY", "VERMILLION"]
 __all__ += ["colour", "toggled", "whole", "worker_axis"]
@@ -33,7 +34,20 @@ _MOST_TICKS = 9
 
 def whole(spec: Spec, *, description: str) -> Spec:
     """A complete specification: the chart with its description and our looks."""
-    return {"$schema": _SCHEMA, "description": description, **spec, "config": _CONFIG}
+    return {"$schema": _SCHEMA, "description": visible(description), **_visible(spec), "config": _CONFIG}
+
+
+def _visible(spec: Spec) -> Spec:
+    """The same data, its texts without control characters."""
+
+    def clean(data: object) -> object:
+        if isinstance(data, dict):
+            return {key: clean(value) for key, value in data.items()}
+        if isinstance(data, list):
+            return [clean(value) for value in data]
+        return visible(data) if isinstance(data, str) else data
+
+    return {key: clean(value) for key, value in spec.items()}
 
 
 def worker_axis(counts: Sequence[int]) -> Spec:

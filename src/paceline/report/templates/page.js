@@ -95,13 +95,27 @@
     }
   };
 
-  if (typeof vegaEmbed === "function") {
+  // the libraries lie compressed in the page; they are unpacked when the rest of it stands
+  const unpacked = async (packed) => {
+    const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(stream).text();
+    document.head.append(script);
+  };
+
+  const live = async () => {
     const seen = new IntersectionObserver((entries) => {
       for (const entry of entries.filter((one) => one.isIntersecting)) {
         seen.unobserve(entry.target);
         setTimeout(() => upgrade(entry.target), 0);
       }
     }, { rootMargin: "200px" });
+    await unpacked(document.getElementById("vega").textContent);
     document.querySelectorAll("[data-figure]").forEach((chart) => seen.observe(chart));
+  };
+
+  if (document.getElementById("vega") && typeof DecompressionStream === "function") {
+    setTimeout(() => live().catch((problem) => say(`Charts stay still: ${problem}`)), 0);
   }
 })();

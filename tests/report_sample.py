@@ -1,0 +1,172 @@
+"""Analyses for the tests of the report: one that has everything, with figures a person can check, and a hostile one."""
+
+from dataclasses import replace
+
+from paceline.records import (
+    Analysis,
+    BucketReady,
+    Convergence,
+    Estimate,
+    Failure,
+    Finding,
+    Fit,
+    Point,
+    Profile,
+    Projection,
+    Recommendation,
+    Refusal,
+    Threshold,
+)
+
+HOSTILE = "<script>alert(1)</script>]]>\\input{/etc/passwd}|`x`=cmd()\x1b[31m</style>"
+
+
+def around(value, ratio=0.05, n=5):
+    return Estimate(value, value * (1 - ratio), value * (1 + ratio), n)
+
+
+def measured(workers, efficiency, *, scaling="weak", batch=64, nodes=1, backend=None):
+    """A point whose step is 40 ms of compute on one worker; 70 % of what it loses is wire, 30 % straggle."""
+    per_worker = batch if scaling == "weak" else batch // workers
+    compute_s = 0.040 if scaling == "weak" else 0.040 / workers
+    step_s = compute_s / efficiency
+    one = Estimate(1.0, 1.0, 1.0, 5)
+    return Profile(
+        Point(
+            f"w{workers}-{'b' if scaling == 'weak' else 'g'}{batch}",
+            workers,
+            nodes=nodes,
+            per_worker_batch=per_worker,
+            global_batch=per_worker * workers,
+            scaling=scaling,
+            backend=backend,
+        ),
+        "ok",
+        None,
+        trials=5,
+        step_s=around(step_s),
+        compute_s=around(compute_s),
+        exposed_s=around(step_s - compute_s),
+        wire_s=around(0.7 * (step_s - compute_s)),
+        straggle_s=around(0.3 * (step_s - compute_s)),
+        hidden_s=around(0.003 if workers > 1 else 0.0),
+        input_s=around(0.001),
+        optimizer_s=around(0.0005),
+        throughput_per_s=around(per_worker * workers / step_s),
+        speedup=one if workers == 1 else around(efficiency * workers),
+        efficiency_ratio=one if workers == 1 else around(efficiency),
+        exchanged_bytes_per_step=Estimate(44.7e6 if workers > 1 else 0.0, n=5),
+        bus_bytes_per_s=around(1.2e9) if workers > 1 else None,
+        peak_memory_bytes=around(1.9e9 + 1e7 * workers),
+        overhead_s=around(1e-4),
+        buckets=(BucketReady(25_000_000, 0.021), BucketReady(19_700_000, 0.033)) if workers > 1 else (),
+        backward_end_s=0.0345 if workers > 1 else None,
+    )
+
+
+def projected(workers, efficiency):
+    speedup = around(efficiency * workers, 0.2, 4)
+    return Projection(
+        workers,
+        workers // 8,
+        64,
+        around(0.040 / efficiency, 0.2, 4),
+        "step",
+        around(0.040 / efficiency, 0.2, 4),
+        around(64 * efficiency * workers / 0.040, 0.2, 4),
+        speedup,
+        around(efficiency, 0.2, 4),
+        None,
+        "70% computing, 20% exchange not hidden: the rate of the links between nodes binds",
+    )
+
+
+WEAK = tuple(measured(n, e) for n, e in ((1, 1.0), (2, 0.9), (4, 0.8), (8, 0.8)))
+STRONG = tuple(measured(n, e, scaling="strong", batch=256) for n, e in ((1, 1.0), (2, 0.8), (4, 0.5)))
+OOM = Profile(
+    Point("w1-b1024", 1, per_worker_batch=1024, global_batch=1024),
+    "oom",
+    "worker 0 ran out of memory at step 3",
+    trials=1,
+)
+
+FULL = Analysis(
+    verdict="Use 8 workers: 8 run 6.40x as fast as 1, 80% efficient. Beyond that each doubling gains less than 1.5x.",
+    points=(*WEAK, *STRONG, OOM),
+    findings=(
+        Finding("few-launches", "doubt", "w1: 2 launches only", 2.0, 3.0, "paceline study STUDY --repeats 5"),
+        Finding("wire", "note", "w8: 14% of each step is wire time", 0.14, 0.15, None),
+    ),
+    baseline="w1-b64",
+    source={
+        "command": "train.py --batch-size 64",
+        "host": "node17",
+        "workers": {"torch": ["2.13.0"]},
+        "trials": 40,
+    },
+    fit=Fit(
+        {"compute_alone_s": around(0.04), "overlap_ratio": Estimate(0.6, 0.2, 0.9, 4)},
+        ("overlap_ratio",),
+        {"paceline": 0.04, "amdahl": 0.21, "usl": None},
+        "8 settings, 4 structures of equal weight",
+    ),
+    projections=(projected(16, 0.7), projected(32, 0.6)),
+    refusals=(
+        Refusal(128, "horizon", "128 workers lie beyond the horizon", "measure 16 workers on 2 nodes"),
+    ),
+    recommendations=(
+        Recommendation(
+            "fastest", 16, 64, "linear", around(1.75), None, "if the links are as declared", "use 16 workers"
+        ),
+    ),
+    convergence=Convergence(around(18.0), False, Estimate(500.0), around(1024.0)),
+    thresholds=(
+        Threshold("gain-per-doubling", "1 → 2 workers: throughput gains 1.80x per doubling", 1.8, 1.5, True),
+        Threshold("launches", "every point was launched 2 times or more, 3 are enough", 2.0, 3.0, False),
+    ),
+    failures=(
+        Failure(
+            "w1-b1024-1",
+            1,
+            "oom",
+            "worker 0 ran out of memory at step 3",
+            12.5,
+            "Traceback\nOutOfMemoryError: 2 GiB",
+        ),
+    ),
+)
+
+
+def hostile():
+    """Every text that comes from outside is an attack."""
+    points = [
+        replace(
+            p,
+            point=replace(
+                p.point, id=f"{p.point.id}{HOSTILE}", backend=HOSTILE, varied=((HOSTILE, HOSTILE),)
+            ),
+        )
+        for p in (*WEAK, OOM)
+    ]
+    points[-1] = replace(points[-1], reason=HOSTILE)
+    return replace(
+        FULL,
+        verdict=HOSTILE,
+        points=tuple(points),
+        baseline=HOSTILE,
+        findings=(Finding(HOSTILE, "doubt", HOSTILE, 1.0, 2.0, HOSTILE),),
+        source={"command": HOSTILE, HOSTILE: [HOSTILE]},
+        fit=Fit({HOSTILE: around(1.0)}, (HOSTILE,), {HOSTILE: 0.1}, HOSTILE),
+        projections=tuple(replace(p, explanation=HOSTILE) for p in FULL.projections),
+        refusals=(Refusal(128, HOSTILE, HOSTILE, HOSTILE),),
+        recommendations=(Recommendation(HOSTILE, 16, 64, HOSTILE, None, None, HOSTILE, HOSTILE),),
+        thresholds=(Threshold(HOSTILE, HOSTILE, 1.0, 2.0, False),),
+        failures=(Failure(HOSTILE, 1, "oom", HOSTILE, 1.0, HOSTILE),),
+    )
+
+
+def large(points):
+    """A study of many points: lines of 1, 2, 4, … 128 workers at different batches."""
+    counts = [2**k for k in range(8)]
+    found = [measured(n, 0.97**k, batch=2**i) for i in range(points // 8) for k, n in enumerate(counts)]
+    return replace(FULL, points=tuple(found), projections=(), refusals=())

@@ -1,0 +1,238 @@
+"""Charts as data: what is measured looks measured, and no number is made up."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from paceline.analysis_json import analysis_data
+from paceline.records import Analysis, Estimate
+from paceline.report.charts import scaling_figures
+from paceline.report.draw import can_draw, pdf, png, svg
+from paceline.report.point_charts import bus_figure, grid_figures, memory_figure
+from paceline.report.sections import sections
+from paceline.report.series import lines
+from paceline.report.step_charts import bucket_figure, split_figure
+from paceline.report.theme import COLOURS
+from tests.report_sample import FULL, OOM, WEAK, hostile, large, measured
+
+OKABE_ITO = {"#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#000000"}
+
+
+def figure(name, analysis=FULL):
+    return next(f for f in scaling_figures(analysis) if f.id == name)
+
+
+def flat(spec, data=None):
+    """The layers of a chart, each with the data that it has or inherits."""
+    for layer in spec["layer"]:
+        own = layer.get("data", data)
+        if "layer" in layer:
+            yield from flat(layer, own)
+        else:
+            yield {**layer, "data": own}
+
+
+def layers(figure, **mark):
+    """The layers of a chart whose mark has these properties."""
+    return [layer for layer in flat(figure.spec) if mark.items() <= layer["mark"].items()]
+
+
+def rows(layer):
+    return layer["data"]["values"]
+
+
+def numbers(data):
+    """Every number in plain data."""
+    if isinstance(data, dict):
+        return {n for item in data.values() for n in numbers(item)}
+    if isinstance(data, list):
+        return {n for item in data for n in numbers(item)}
+    return {data} if isinstance(data, int | float) and not isinstance(data, bool) else set()
+
+
+def all_figures(analysis):
+    return [f for section in sections(analysis) for f in section.figures]
+
+
+def test_weak_and_strong_scaling_have_charts_of_their_own():
+    assert [f.id for f in scaling_figures(FULL)] == [
+        "speedup-weak", "efficiency-weak", "speedup-strong", "efficiency-strong",
+    ]  # fmt: skip
+    (circles,) = layers(figure("speedup-strong"), type="point", shape="circle")
+    assert [row["workers"] for row in rows(circles)] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("name", ["speedup-weak", "efficiency-weak"])
+def test_measured_and_projected_differ_in_shape_and_line_not_in_colour_alone(name):
+    (circles,) = layers(figure(name), type="point", shape="circle", filled=True)
+    (diamonds,) = layers(figure(name), type="point", shape="diamond", filled=False)
+    assert [row["workers"] for row in rows(circles)] == [1, 2, 4, 8]
+    assert [row["workers"] for row in rows(diamonds)] == [16, 32]
+    solid = [layer for layer in layers(figure(name), type="line") if "strokeDash" not in layer["mark"]]
+    assert [row["workers"] for row in rows(solid[0])] == [1, 2, 4, 8]
+    (dashed,) = layers(figure(name), type="line", strokeDash=[6, 4])
+    assert [row["workers"] for row in rows(dashed)] == [8, 16, 32]  # leads on from the last measured count
+
+
+@pytest.mark.parametrize("name", ["speedup-weak", "efficiency-weak", "speedup-strong", "efficiency-strong"])
+def test_every_value_of_a_scaling_chart_is_in_the_analysis(name):
+    known = numbers(analysis_data(FULL))
+    marks = layers(figure(name), type="rule", clip=True) + layers(figure(name), type="point")
+    shown = {row[key] for layer in marks for row in rows(layer) for key in ("value", "low", "high")}
+    assert len(shown) > 6
+    assert shown <= known
+
+
+def test_the_ideal_line_is_as_many_times_faster_as_there_are_workers():
+    (ideal,) = layers(figure("speedup-weak"), type="line", strokeDash=[1, 4])
+    assert [(row["workers"], row["value"]) for row in rows(ideal)] == [(1, 1.0), (128, 128.0)]
+
+
+def test_the_ideal_line_begins_at_the_baseline_even_where_that_is_not_shown():
+    only = replace(FULL, points=WEAK[1:], projections=(), refusals=())
+    (ideal,) = layers(figure("speedup-weak", only), type="line", strokeDash=[1, 4])
+    assert [(row["workers"], row["value"]) for row in rows(ideal)] == [(1, 1.0), (8, 8.0)]
+
+
+def test_the_refused_region_is_hatched_between_the_last_projection_and_the_refused_count():
+    (hatches,) = [
+        layer for layer in layers(figure("efficiency-weak"), type="rule") if "workers2" in rows(layer)[0]
+    ]
+    left = min(row["workers"] for row in rows(hatches))
+    assert left == pytest.approx(64.0)  # halfway from 32 to 128, where workers double
+    assert all(row["workers"] >= left * 0.999 for row in rows(hatches))
+    assert not [
+        layer
+        for layer in figure("efficiency-weak", replace(FULL, refusals=())).spec["layer"]
+        if "x2" in layer.get("encoding", {})
+    ]
+
+
+def test_an_interval_beyond_the_frame_is_cut_off_and_the_caption_says_so():
+    wide = replace(WEAK[1], efficiency_ratio=Estimate(0.9, 0.1, 4.0, 2))
+    shown = figure("efficiency-weak", replace(FULL, points=(WEAK[0], wide)))
+    assert shown.spec["encoding"]["y"]["scale"]["domain"][1] < 1.2
+    assert "beyond the frame" in shown.caption
+    assert "beyond the frame" not in figure("efficiency-weak").caption
+
+
+def test_one_count_alone_has_no_scaling_chart():
+    assert scaling_figures(replace(FULL, points=WEAK[:1], projections=())) == ()
+    assert scaling_figures(Analysis("nothing", (), ())) == ()
+
+
+def test_the_same_count_on_other_nodes_is_a_line_of_its_own():
+    spread = replace(WEAK[1], point=replace(WEAK[1].point, id="w2-n2", nodes=2))
+    found = lines(replace(FULL, points=(*WEAK, spread)), "weak")
+    assert {name: [p.point.workers for p in own] for name, own in found.items()} == {
+        "1 node": [1, 2, 4, 8],
+        "2 nodes": [2],
+    }
+
+
+def test_nodes_that_grow_with_the_workers_are_one_line():
+    grown = [replace(p, point=replace(p.point, nodes=p.point.workers)) for p in WEAK]
+    assert list(lines(replace(FULL, points=tuple(grown)), "weak")) == ["weak scaling"]
+
+
+def test_the_parts_of_a_bar_add_up_to_the_step():
+    spec = split_figure(replace(FULL, points=WEAK)).spec
+    bars = [row for row in rows(spec["layer"][0]) if row["point"] == "4 workers"]
+    assert [row["part"] for row in bars] == ["input", "compute", "straggle", "wire", "optimizer"]
+    assert sum(row["end"] - row["start"] for row in bars) == pytest.approx(50.0)  # 40 ms at 80 %
+    assert all(before["end"] == after["start"] for before, after in pairwise(bars))
+
+
+def test_each_part_shows_its_own_number_not_the_length_that_is_left_of_it():
+    bars = rows(split_figure(replace(FULL, points=WEAK)).spec["layer"][0])
+    assert next(row["text"] for row in bars if row["part"] == "compute") == "40.0 ms"
+
+
+def test_hidden_exchange_ends_where_exposed_exchange_begins_and_lengthens_nothing():
+    spec = split_figure(replace(FULL, points=WEAK)).spec
+    (hidden,) = [row for row in rows(spec["layer"][2]) if row["point"] == "4 workers"]
+    straggle = next(r for r in rows(spec["layer"][0]) if (r["point"], r["part"]) == ("4 workers", "straggle"))
+    assert hidden["end"] == straggle["start"]
+    assert hidden["end"] - hidden["start"] == pytest.approx(3.0)
+
+
+def test_a_study_whose_waits_nobody_saw_has_no_split_chart():
+    blind = [replace(p, compute_s=None, wire_s=None, straggle_s=None) for p in WEAK]
+    assert split_figure(replace(FULL, points=tuple(blind))) is None
+
+
+def test_buckets_are_shown_at_the_largest_count_in_the_order_of_sending():
+    found = bucket_figure(FULL)
+    assert "w8-b64" in found.caption
+    assert [(row["bucket"], row["ready"]) for row in found.spec["data"]["values"]] == [(1, 21.0), (2, 33.0)]
+
+
+def test_a_point_that_ran_out_of_memory_is_a_cross_on_the_memory_chart():
+    crosses = layers(memory_figure(FULL), color="#D55E00")
+    assert [row["text"] for row in rows(crosses[0])] == ["w1-b1024"]
+    assert "Crosses" in memory_figure(FULL).caption
+    assert "Crosses" not in memory_figure(replace(FULL, points=WEAK)).caption
+
+
+def test_the_bus_chart_has_the_points_that_exchange():
+    (circles,) = layers(bus_figure(replace(FULL, points=WEAK)), shape="circle")
+    assert [row["workers"] for row in rows(circles)] == [2, 4, 8]
+
+
+def test_a_grid_says_how_a_cell_without_a_measurement_ended():
+    step, memory = grid_figures(replace(FULL, points=(*WEAK, OOM)))
+    cells = {(row["batch"], row["workers"]): row["text"] for row in step.spec["data"]["values"]}
+    assert cells[64, 1] == "40.0 ms"
+    assert cells[1024, 1] == "oom"
+    assert memory.id == "grid-memory"
+
+
+def test_one_batch_is_no_grid_and_neither_are_two_backends():
+    assert grid_figures(replace(FULL, points=WEAK)) == ()
+    other = [measured(n, 0.9, batch=b, backend=k) for n in (1, 2) for b in (32, 64) for k in ("gloo", "nccl")]
+    assert grid_figures(replace(FULL, points=tuple(other))) == ()
+
+
+def test_no_more_lines_are_drawn_than_there_are_colours_and_the_caption_says_so():
+    shown = figure("speedup-weak", large(200))
+    (circles,) = layers(shown, type="point", shape="circle")
+    assert len({row["line"] for row in rows(circles)}) == len(COLOURS)
+    assert "The first 6 of 25 lines" in shown.caption
+
+
+def test_colours_are_those_of_okabe_and_ito():
+    assert set(COLOURS) <= OKABE_ITO
+    assert len(set(COLOURS)) == len(COLOURS)
+
+
+def test_every_chart_is_plain_data_and_its_caption_names_both_axes():
+    found = all_figures(FULL)
+    assert len(found) >= 9
+    for one in found:
+        assert json.loads(json.dumps(one.spec, allow_nan=False)) == one.spec
+        assert one.caption.endswith(".")
+        assert any(
+            word in one.caption
+            for word in (" against workers ", " by point", " by gradient bucket", "(horizontal)")
+        )
+    assert len({one.id for one in found}) == len(found)
+
+
+@pytest.mark.skipif(not can_draw(), reason="vl-convert is not installed: pip install 'paceline[report]'")
+def test_every_chart_can_be_drawn_in_each_form():
+    for one in all_figures(FULL):
+        text = svg(one.spec, prefix="p-")
+        assert text.startswith("<svg")
+        assert 'id="p-' in text or 'id="' not in text
+    first = all_figures(FULL)[0].spec
+    assert png(first).startswith(b"\x89PNG")
+    assert pdf(first).startswith(b"%PDF")
+
+
+@pytest.mark.skipif(not can_draw(), reason="vl-convert is not installed: pip install 'paceline[report]'")
+def test_a_hostile_name_is_text_in_a_picture():
+    drawn = "".join(svg(one.spec) for one in all_figures(hostile()))
+    assert "<script" not in drawn
+    assert "&lt;script" in drawn

@@ -1,0 +1,205 @@
+"""The page as a file: one piece, small, quick, harmless, and complete without pictures."""
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from paceline.analysis_json import analysis_data, analysis_from
+from paceline.records import Analysis
+from paceline.report import draw
+from paceline.report.definitions import DEFINITIONS
+from paceline.report.page import page
+from tests.desk import ROOT, environment
+from tests.report_sample import FULL, HOSTILE, STRONG, hostile
+
+LARGEST_BYTES = 1_500_000
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+needs_pictures = pytest.mark.skipif(
+    not draw.can_draw(), reason="vl-convert is not installed: pip install 'paceline[report]'"
+)
+
+
+class Reader(HTMLParser):
+    """What a browser would take from a page: tags with attributes, text, and what was left open."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.words, self.inside = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self.open):
+            self.words.append(data)
+
+    def attributes(self, name):
+        return [found[name] for _, found in self.tags if name in found]
+
+    @property
+    def text(self):
+        return " ".join("".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def full():
+    return page([("", FULL)])
+
+
+@pytest.fixture
+def without_pictures(monkeypatch):
+    monkeypatch.setattr(draw, "can_draw", lambda: False)
+
+
+def test_the_verdict_comes_first_then_what_to_do_then_thresholds(full):
+    text = Reader(full).text
+    places = [
+        text.index(words) for words in ("Use 8 workers", "What to do", "✓", "✗", "Speed-up and efficiency")
+    ]
+    assert places == sorted(places)
+
+
+def test_sections_come_in_the_order_of_reading_and_only_with_data(full):
+    titles = re.findall(r"<h2 id=[^>]*>([^<]*)</h2>", full)
+    assert titles == [
+        "What to do", "Thresholds", "Speed-up and efficiency", "Where the step goes", "Exchange", "Accuracy",
+        "Batch and workers", "Memory", "Decision and projection", "Findings", "Failed trials", "Provenance",
+        "What the words mean",
+    ]  # fmt: skip
+    empty = page([("", Analysis("Nothing was measured.", (), ()))])
+    assert re.findall(r"<h2 id=[^>]*>([^<]*)</h2>", empty) == ["Provenance", "What the words mean"]
+
+
+def test_findings_say_number_threshold_and_next_command(full):
+    text = Reader(full).text
+    assert "seen 2, threshold 3" in text
+    assert "Next: paceline study STUDY --repeats 5" in text
+
+
+def test_a_failed_trial_shows_its_reason_and_the_end_of_its_log(full):
+    text = Reader(full).text
+    assert "worker 0 ran out of memory at step 3" in text
+    assert "OutOfMemoryError: 2 GiB" in text
+
+
+def test_every_word_of_the_tables_is_defined(full):
+    words = " ".join(word for word, _ in DEFINITIONS)
+    for column in (
+        "compute",
+        "input",
+        "optimizer",
+        "straggle",
+        "wire",
+        "hidden",
+        "samples/s",
+        "speed-up",
+        "bus bandwidth",
+    ):
+        assert column in words
+    assert all(meaning in Reader(full).text for _, meaning in DEFINITIONS)
+
+
+def test_the_page_is_well_formed_and_no_id_is_used_twice():
+    found = Reader(page([("a", FULL), ("b", hostile())]))
+    assert found.open == []
+    ids = found.attributes("id")
+    assert len(ids) == len(set(ids))
+    assert {link[1:] for link in found.attributes("href") if link.startswith("#")} <= set(ids)
+
+
+@needs_pictures
+def test_the_page_is_one_small_file_that_names_no_server(full):
+    assert len(full.encode()) <= LARGEST_BYTES
+    found = Reader(full)
+    assert found.attributes("src") == []
+    assert all(link.startswith("#") for link in found.attributes("href"))
+    assert not any(link for link in found.attributes("xlink:href") if not link.startswith("#"))
+    policy = next(a["content"] for t, a in found.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert "default-src 'none'" in policy
+    assert "connect-src" not in policy
+    assert "http" not in policy
+
+
+@needs_pictures
+def test_every_figure_is_there_as_a_static_picture_with_a_name(full):
+    figures = [a for tag, a in Reader(full).tags if "data-figure" in a]
+    pictures = [a for tag, a in Reader(full).tags if tag == "svg" and a.get("role") == "img"]
+    assert len(figures) == len(pictures) >= 9
+    assert all(a["aria-label"] for a in pictures)
+
+
+def test_without_vl_convert_the_tables_come_and_the_page_says_how_to_get_pictures(without_pictures):
+    text = page([("", FULL)])
+    assert "<svg" not in text
+    assert "pip install &#39;paceline[report]&#39;" in text
+    assert Reader(text).text.count("6.40 ± 0.32") == 1
+    assert len(text) < 150_000
+
+
+def test_pictures_are_not_missed_where_there_is_nothing_to_draw(without_pictures):
+    assert "pip install" not in page([("", Analysis("Nothing was measured.", (), ()))])
+
+
+@pytest.mark.parametrize("name", ["", HOSTILE])
+def test_hostile_names_are_text(name):
+    text = page([(name, hostile())])
+    found = Reader(text)
+    assert "alert(1)" in found.text
+    assert "\x1b" not in text
+    scripts = re.findall(r"<script\b[^>]*>(.*?)</script>", text, re.DOTALL)
+    assert all(not script.startswith("alert") for script in scripts)
+    assert len(scripts) == text.count("</script>") == (4 if draw.can_draw() else 3)
+
+
+def test_several_studies_are_compared_and_then_shown_one_by_one():
+    other = Analysis("Use 4 workers: strong.", STRONG, ())
+    text = Reader(page([("mine", FULL), ("yours", other)])).text
+    places = [
+        text.index(words) for words in ("2 studies compared", "Compared", "Use 8 workers", "Use 4 workers")
+    ]
+    assert places == sorted(places)
+    assert "mine: 64 per worker" in text
+    assert "yours" in text
+
+
+def test_two_studies_of_one_name_stay_apart():
+    text = Reader(page([("s", FULL), ("s", FULL)])).text
+    assert "s (1): 64 per worker" in text
+    assert "s (2): 64 per worker" in text
+
+
+def test_an_analysis_of_the_first_format_renders_for_ever():
+    data = analysis_data(FULL)
+    del data["thresholds"], data["failures"]
+    assert "Use 8 workers" in page([("", analysis_from(json.loads(json.dumps(data))))])
+
+
+@needs_pictures
+def test_a_study_of_200_points_is_rendered_in_5_seconds_and_500_megabytes():
+    code = (
+        "import resource, time\nfrom paceline.report.page import page\nfrom tests.report_sample import large\n"
+        "began = time.process_time()\ntext = page([('', large(200))])\n"
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "print(len(text.encode()), time.process_time() - began, peak)"
+    )
+    kept = {**environment(), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    done = subprocess.run([sys.executable, "-c", code], env=kept, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    size, seconds, peak_kilobytes = (float(word) for word in done.stdout.split())
+    assert size <= LARGEST_BYTES
+    assert seconds < 5
+    assert peak_kilobytes < 500_000

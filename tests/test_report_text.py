@@ -1,0 +1,170 @@
+"""The forms that people hand in: compared whole with golden files, and harmless whatever the names are."""
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from paceline.records import Analysis
+from paceline.report.answer_tables import source_table
+from paceline.report.document import Column, Table
+from paceline.report.escape import ascii_text, csv_cell, latex_text, markdown_text, visible
+from paceline.report.grid_text import csv_of, latex_of, markdown_of, plain_of
+from paceline.report.latex import latex_report
+from paceline.report.markdown import markdown_report
+from paceline.report.sections import sections
+from paceline.report.text import text_report
+from paceline.report.tidy import COLUMNS, tidy_csv
+from tests.report_sample import FULL, HOSTILE, hostile
+
+GOLDEN = Path(__file__).parent / "golden"
+FORMS = {
+    "report.txt": lambda analysis: text_report(analysis),
+    "report.md": lambda analysis: markdown_report(analysis),
+    "report.tex": lambda analysis: latex_report(analysis, figures="figures"),
+    "report.csv": lambda analysis: tidy_csv([("study", analysis)]),
+}
+PREAMBLE = (
+    r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs,graphicx,textcomp}\begin{document}"
+)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_is_the_golden_one(name, tmp_path):
+    made = FORMS[name](FULL)
+    (tmp_path / name).write_text(made)
+    golden = (GOLDEN / name).read_text()
+    assert made == golden, f"if this is right: cp {tmp_path / name} {GOLDEN / name}"
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_an_analysis_without_anything_still_says_its_verdict(name):
+    made = FORMS[name](Analysis("Nothing was measured.", (), ()))
+    assert name == "report.csv" or "Nothing was measured." in made
+
+
+def test_plain_text_is_ascii_and_keeps_the_numbers():
+    made = text_report(FULL)
+    assert made.isascii()
+    assert "6.40 +/- 0.32" in made
+    assert "projected" in made
+    assert "refused" in made
+
+
+def test_a_column_in_which_nothing_is_known_is_left_out_and_one_node_is_not_worth_one():
+    (scaling, *_), *_ = (section.tables for section in sections(FULL) if section.id == "scaling")
+    assert [column.name for column in scaling.columns] == [
+        "line", "workers", "nodes", "batch per worker", "global batch", "step (ms)", "samples/s", "speed-up",
+        "efficiency", "launches", "state",
+    ]  # fmt: skip
+    alone = Analysis("v", FULL.points[:4], ())
+    (scaling, *_), *_ = (section.tables for section in sections(alone) if section.id == "scaling")
+    names = [column.name for column in scaling.columns]
+    assert "nodes" not in names
+    assert "line" not in names
+
+
+def test_the_baseline_is_one_by_definition_and_shows_no_interval():
+    table = sections(FULL)[0].tables[0]
+    assert table.rows[0][-4:-2] == ("1", "100%")
+
+
+def test_nested_provenance_is_flat_and_unknown_is_left_out():
+    rows = source_table(
+        Analysis("v", (), (), source={"workers": {"torch": ["2.13.0", "2.12"]}, "git": None})
+    ).rows
+    assert rows == (("workers torch", "2.13.0, 2.12"),)
+
+
+def test_tidy_csv_has_one_row_per_point_and_quantity_with_the_raw_value():
+    rows = list(csv.DictReader(io.StringIO(tidy_csv([("a", FULL), ("b", FULL)]))))
+    (found,) = [r for r in rows if (r["study"], r["point"], r["quantity"]) == ("a", "w4-b64", "step_s")]
+    assert float(found["value"]) == pytest.approx(0.05)
+    assert (found["observations"], found["kind"]) == ("5", "measured")
+    assert {r["kind"] for r in rows} == {"measured", "projected", "refused"}
+    (lost,) = [r for r in rows if (r["study"], r["state"]) == ("a", "oom")]
+    assert (lost["point"], lost["quantity"], lost["value"]) == ("w1-b1024", "", "")
+    assert all(None not in row and len(row) == len(COLUMNS) for row in rows)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", " =1"])
+def test_a_cell_is_never_a_formula(text):
+    assert csv_cell(text).startswith("'")
+
+
+@pytest.mark.parametrize("text", ["-0.5", "+1e-3", "12", "-3.", "w1", "mnist -x", ""])
+def test_numbers_and_ordinary_text_stay_as_they_are(text):
+    assert csv_cell(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("\\input{x}", r"\textbackslash{}input\{x\}"),
+        ("50% of $5 & #1_a^b~c", r"50\% of \$5 \& \#1\_a\textasciicircum{}b\textasciitilde{}c"),
+        ("--workers", "-{}-workers"),
+        ("1 ± 2", r"1 $\pm$ 2"),
+        ("été", "été"),
+        ("漢", "[U+6F22]"),
+        ("a\nb", "a b"),
+    ],
+)
+def test_latex_sets_text_as_it_is(text, escaped):
+    assert latex_text(text) == escaped
+
+
+def test_markdown_shows_text_as_it_is():
+    assert markdown_text("<b> a|b `c` *d* [e](f)\n# g") == r"&lt;b&gt; a\|b \`c\` \*d\* \[e\](f) \# g"
+
+
+def test_control_characters_become_visible_and_lines_stay():
+    assert visible("a\x1b[31m\tb\nc\u202e") == "a�[31m\tb\nc�"
+    assert ascii_text("1 → 2 ± 3 µs") == "1 -> 2 +/- 3 us"
+
+
+def test_a_hostile_table_keeps_its_shape_in_every_form():
+    table = Table(
+        "t", HOSTILE, (Column(HOSTILE, number=False), Column("n")), ((HOSTILE, "1"), ("a\nb|c", "2"))
+    )
+    assert [len(row) for row in csv.reader(io.StringIO(csv_of(table)))] == [2, 2, 2]
+    body = markdown_of(table).splitlines()
+    assert len(body) == 4
+    assert all(len(re.findall(r"(?<!\\)\|", line)) == 3 for line in body)
+    assert len(plain_of(table).splitlines()) == 4
+    rows = [line for line in latex_of(table).splitlines() if line.endswith(r"\\")]
+    assert [len(re.findall(r"(?<!\\)&", row)) for row in rows] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_hostile_names_are_harmless_in_every_form(name):
+    made = FORMS[name](hostile())
+    assert "\x1b" not in made
+    if name == "report.md":
+        assert "<script" not in made
+    if name == "report.tex":
+        assert r"\input" not in made
+        assert "<" not in made
+    if name == "report.csv":
+        rows = list(csv.reader(io.StringIO(made)))
+        assert {len(row) for row in rows} == {len(COLUMNS)}
+        assert not [cell for row in rows[1:] for cell in row if cell[:1] in "=@+" and cell]
+    if name == "report.txt":
+        assert made.isascii()
+
+
+@pytest.mark.skipif(
+    shutil.which("pdflatex") is None, reason="no pdflatex: install a TeX to compile the LaTeX"
+)
+@pytest.mark.parametrize("analysis", [FULL, hostile()], ids=["full", "hostile"])
+def test_the_latex_compiles(analysis, tmp_path):
+    body = latex_report(analysis, figures=None)
+    (tmp_path / "report.tex").write_text(PREAMBLE + "\n" + body + "\\end{document}\n")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
