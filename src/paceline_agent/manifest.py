@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Optional
@@ -129,7 +130,7 @@ def _checksum(parameters: list[Any]) -> Optional[float]:
     with torch.no_grad():
         for index, parameter in enumerate(parameters):
             total += (1 + index % 7) * float(parameter.detach().double().sum())
-    return total if abs(total) < float("inf") else None
+    return total if math.isfinite(total) else None
 
 
 def _window(agent: Agent) -> Optional[dict[str, Any]]:
