@@ -66,7 +66,7 @@
 
   for (const grid of document.querySelectorAll("[data-table]")) {
     const forms = copies[grid.dataset.table];
-    tools(grid, Object.keys(forms).map((form) => button(`Copy ${form}`, `Copy this table as ${form}`, async (event) => {
+    tools(grid, Object.keys(forms).map((form) => button(`Copy ${form}`, `Copy ${form} of this table`, async (event) => {
       await copied(forms[form]);
       event.target.textContent = "Copied";
       say(`Table copied as ${form}`);
@@ -77,8 +77,8 @@
   for (const chart of document.querySelectorAll("[data-figure]")) {
     const name = chart.dataset.figure;
     tools(chart.parentElement, [
-      button("Save SVG", `Save the figure ${name} as SVG`, () => save(picture(chart), `${name}.svg`)),
-      button("Save PNG", `Save the figure ${name} as PNG`, async () => save(await pixels(chart), `${name}.png`)),
+      button("Save SVG", `Save SVG of the figure ${name}`, () => save(picture(chart), `${name}.svg`)),
+      button("Save PNG", `Save PNG of the figure ${name}`, async () => save(await pixels(chart), `${name}.png`)),
     ]);
   }
 
