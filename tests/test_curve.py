@@ -109,6 +109,14 @@ def test_bus_bandwidth_is_that_of_nccl_tests():
     assert one.bus_bytes_per_s is None
 
 
+def test_no_part_of_a_step_is_less_than_nothing():
+    at = points(study())
+    results = [steady(2, 0.1, point=at[2], repeat=r, wait_s=w) for r, w in enumerate((0.0, 0.0, 0.03), 1)]
+    _, two = curve(groups_of(study(), results))
+    assert two.wire_s.low == 0.0
+    assert two.wire_s.high > 0.03
+
+
 # ---------------------------------------------------------------- checks
 
 

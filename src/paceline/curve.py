@@ -63,14 +63,14 @@ def _profile(group: Launches) -> Profile:
         trials=len(splits),
         step_s=estimate([s.step_s for s in splits]),
         compute_s=_positive([s.compute_s for s in splits]),
-        exposed_s=_signed([s.exposed_s for s in splits]),
-        wire_s=_signed([s.wire_s for s in splits]),
-        straggle_s=_signed([s.straggle_s for s in splits]),
-        hidden_s=_signed([s.hidden_s for s in splits]),
-        input_s=_signed([s.input_s for s in splits]),
+        exposed_s=_from_zero([s.exposed_s for s in splits]),
+        wire_s=_from_zero([s.wire_s for s in splits]),
+        straggle_s=_from_zero([s.straggle_s for s in splits]),
+        hidden_s=_from_zero([s.hidden_s for s in splits]),
+        input_s=_from_zero([s.input_s for s in splits]),
         optimizer_s=_positive([s.optimizer_s for s in splits]),
         throughput_per_s=estimate(_throughputs(group)) if _throughputs(group) else None,
-        exchanged_bytes_per_step=_signed([s.exchanged_bytes_per_step for s in splits]),
+        exchanged_bytes_per_step=_from_zero([s.exchanged_bytes_per_step for s in splits]),
         bus_bytes_per_s=_positive([_bus_rate(s, workers) for s in splits]),
         peak_memory_bytes=_positive(
             [None if s.peak_memory_bytes is None else float(s.peak_memory_bytes) for s in splits]
@@ -164,9 +164,13 @@ def _with_detected_scaling(groups: Sequence[Launches]) -> tuple[Launches, ...]:
     )
 
 
-def _signed(values: Sequence[float | None]) -> Estimate | None:
+def _from_zero(values: Sequence[float | None]) -> Estimate | None:
+    """A quantity that may be zero and is never negative, over launches."""
     known = [value for value in values if value is not None]
-    return estimate_signed(known) if len(known) == len(values) else None
+    found = estimate_signed(known) if len(known) == len(values) else None
+    if found is None or found.low is None:
+        return found
+    return replace(found, low=max(0.0, found.low))
 
 
 def _positive(values: Sequence[float | None]) -> Estimate | None:
