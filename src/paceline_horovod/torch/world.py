@@ -1,0 +1,196 @@
+"""hvd.init and what it knows: this worker's place, the engine, the process sets."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from paceline_horovod.common.exceptions import HorovodInternalError
+from paceline_horovod.common.lines import Listener, connect
+from paceline_horovod.common.place import Place, as_environment, place
+from paceline_horovod.common.process_sets import ProcessSet, global_process_set
+from paceline_horovod.common.request import Request
+from paceline_horovod.torch.engine import Engine
+from paceline_horovod.torch.exchange import Members
+from paceline_horovod.torch.timeline import Timeline
+
+_NOT_YET = "Horovod has not been initialized; use hvd.init()."
+
+
+@dataclass
+class World:
+    """What stands between init and shutdown."""
+
+    place: Place
+    engine: Engine
+    listener: Listener | None
+    process_sets: list[ProcessSet] = field(default_factory=list)
+    unnamed: dict[int, int] = field(default_factory=dict)  # per process set: names given to nameless calls
+
+
+_worlds: list[World] = []  # one, between init and shutdown
+
+
+def world() -> World:
+    """The world as init made it."""
+    if not _worlds:
+        raise ValueError(_NOT_YET)
+    return _worlds[0]
+
+
+def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] | str | None = None) -> None:
+    """Join the other workers. A second call does nothing. `process_sets` are registered on all ranks."""
+    if _worlds:
+        return
+    at = place(os.environ)
+    if comm is not None and list(comm) != list(range(at.size)):
+        raise ValueError(
+            f"init(comm={comm!r}): only all {at.size} ranks can be initialised; use process_sets for a part of them"
+        )
+    for name, value in as_environment(at).items():
+        os.environ.setdefault(name, value)
+    _start_torch(at)
+    everybody = Members(tuple(range(at.size)), at.rank, dist.new_group(list(range(at.size))))
+    listener, addresses, secret = _listen(at)
+    shared: list[Any] = [addresses, secret]
+    dist.broadcast_object_list(shared, src=0)
+    connection = connect([tuple(address) for address in shared[0]], secret=shared[1], rank=at.rank)
+    timeline = Timeline()
+    path = os.environ.get("HOROVOD_TIMELINE", "")
+    if path and path != "DYNAMIC" and at.rank == 0:
+        timeline.open(path)
+    _worlds.append(World(at, Engine(at.rank, connection, everybody, timeline), listener))
+    global_process_set.registered(0, ranks=range(at.size), own_rank=at.rank)
+    atexit.register(shutdown)
+    for process_set in process_sets if isinstance(process_sets, Sequence) else ():
+        if isinstance(process_set, ProcessSet):
+            add_process_set(process_set)
+
+
+def shutdown() -> None:
+    """Leave. Collectives that still wait for this rank end with an error on the others."""
+    if not _worlds:
+        return
+    atexit.unregister(shutdown)
+    leaving = _worlds.pop()
+    leaving.engine.close()
+    leaving.engine.timeline.close()
+    if leaving.listener is not None:
+        leaving.listener.close()
+    for process_set in [*leaving.process_sets, global_process_set]:
+        process_set.removed()
+
+
+def is_initialized() -> bool:
+    return bool(_worlds)
+
+
+def rank() -> int:
+    return world().place.rank
+
+
+def size() -> int:
+    return world().place.size
+
+
+def local_rank() -> int:
+    return world().place.local_rank
+
+
+def local_size() -> int:
+    return world().place.local_size
+
+
+def cross_rank() -> int:
+    return world().place.cross_rank
+
+
+def cross_size() -> int:
+    return world().place.cross_size
+
+
+def is_homogeneous() -> bool:
+    """Has every node the same number of workers? Every launcher that we know gives it so."""
+    at = world().place
+    return at.size % at.local_size == 0
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Write every collective to a Chrome trace from now on. There are no cycles here to mark."""
+    if rank() == 0:
+        world().engine.timeline.open(file_path)
+
+
+def stop_timeline() -> None:
+    world().engine.timeline.close()
+
+
+def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
+    """Register a process set. All ranks must call this, in the same order, also those outside the set."""
+    here = world()
+    wanted = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
+    ranks = tuple(wanted.ranks or ())
+    if wanted.process_set_id is not None or wanted in [*here.process_sets, global_process_set]:
+        raise ValueError(f"a process set of the ranks {list(ranks)} exists already")
+    if not ranks or len(set(ranks)) != len(ranks) or not 0 <= ranks[0] <= ranks[-1] < here.place.size:
+        raise ValueError(f"the ranks {list(ranks)} are not some of 0 … {here.place.size - 1}")
+    answer = here.engine.submit(Request("add_process_set", "add_set", ranks=ranks), ()).wait()
+    wanted.registered(answer.request.root_rank, ranks=ranks, own_rank=here.place.rank)
+    here.process_sets.append(wanted)
+    return wanted
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Forget a process set, on all ranks. False where it is the global one or is not registered."""
+    here = world()
+    known = [one for one in here.process_sets if one is process_set]
+    if not known or process_set.process_set_id is None:
+        return False
+    here.engine.submit(
+        Request("remove_process_set", "remove_set", root_rank=process_set.process_set_id), ()
+    ).wait()
+    here.process_sets = [one for one in here.process_sets if one is not process_set]
+    process_set.removed()
+    return True
+
+
+def _start_torch(at: Place) -> None:
+    if dist.is_initialized():
+        return
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
+    if at.size == 1:
+        alone = dist.HashStore()  # type: ignore[attr-defined]
+        dist.init_process_group(backend, store=alone, rank=0, world_size=1)
+        return
+    if "MASTER_ADDR" not in os.environ or "MASTER_PORT" not in os.environ:
+        raise HorovodInternalError(
+            f"rank {at.rank} of {at.size} does not know where rank 0 is: MASTER_ADDR and MASTER_PORT are not set; "
+            f"start the script with: paceline horovod run -np {at.size} python script.py"
+        )
+    dist.init_process_group(backend, rank=at.rank, world_size=at.size)
+
+
+def _listen(at: Place) -> tuple[Listener | None, list[tuple[str, int]], str]:
+    """On rank 0: the thread that matches, where it can be reached, and the secret that opens it."""
+    if at.rank != 0:
+        return None, [], ""
+    secret = secrets.token_hex(16)
+    one_node = at.local_size == at.size
+    off = os.environ.get("HOROVOD_STALL_CHECK_DISABLE", "0") not in ("", "0")
+    listener = Listener(
+        at.size,
+        host="127.0.0.1" if one_node else "",
+        secret=secret,
+        warn_s=0.0 if off else float(os.environ.get("HOROVOD_STALL_CHECK_TIME_SECONDS") or 60),
+        fail_s=0.0 if off else float(os.environ.get("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS") or 0),
+    )
+    names = ["127.0.0.1"] if one_node else [socket.gethostname(), os.environ.get("MASTER_ADDR", "")]
+    return listener, [(name, listener.port) for name in names if name], secret
