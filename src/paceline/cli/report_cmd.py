@@ -58,7 +58,7 @@ def report(
         raise UsageError(
             f"{' and '.join(asked)} cannot both go to the output", hint=f"{asked[0]} > FILE, then the other"
         )
-    studies = _named([(source, _analysis_at(source)) for source in sources])
+    studies = named([(source, _analysis_at(source)) for source in sources])
     if figures is not None:
         write_figures(studies, figures)
     if asked:
@@ -140,7 +140,7 @@ def _read_analysis(path: Path) -> Analysis:
     return analysis_from(data)
 
 
-def _named(found: Sequence[tuple[Path, Analysis]]) -> Studies:
+def named(found: Sequence[tuple[Path, Analysis]]) -> Studies:
     """One study goes by its command; several by the shortest ends of their paths that tell them apart."""
     if len(found) == 1:
         return [("", found[0][1])]
