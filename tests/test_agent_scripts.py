@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from tests.trial import measured, trial
@@ -88,3 +90,20 @@ def test_every_worker_ends_at_the_same_step_with_exit_code_zero(tmp_path):
     result = trial(tmp_path, "plain_ddp.py", "--loader-workers", "2", steps=10, warmup=4)
     assert result.state == "ok"
     assert {worker.samples[-1].k for worker in result.workers} == {4 + 10 + 5}
+
+
+def test_a_sitecustomize_of_the_users_still_runs(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "sitecustomize.py").write_text(f"open({str(home / 'ran')!r}, 'w').close()\n")
+    monkeypatch.setenv("PYTHONPATH", str(home))
+    measured(tmp_path, "alone.py", workers=1, start="script")
+    assert (home / "ran").exists()
+
+
+def test_a_compiled_network_is_measured(tmp_path):
+    """torch.compile traces what the agent has patched: neither may break the other."""
+    if shutil.which("g++") is None:
+        pytest.skip("torch.compile on CPU needs a C++ compiler")
+    _, split = measured(tmp_path, "plain_ddp.py", "--compile", workers=1)
+    assert split.per_worker_batch == 32
