@@ -31,7 +31,7 @@ def _profile(workers, step_s, *, nodes=1, batch=32, **more):
 
 def _theta(**values):
     defaults = {"x_i": 1e-3, "a_i": 1e-6, "x_n": 1e-2, "a_n": 1e-5, "kappa": 1e-6, "eta": 1e-6, "pair": 1.0,
-                "cv": 1e-6, "fixed": 1e-9, "t_ref": 0.1}  # fmt: skip
+                "gamma": 1e-6, "cv": 1e-6, "fixed": 1e-9, "t_ref": 0.1}  # fmt: skip
     found = [np.log({**defaults, **values}[name]) if name not in ("omega", "share") else values.get(name, -9.0)
              for name in NAMES]  # fmt: skip
     return np.array([[*found, 0.0]])
@@ -167,7 +167,7 @@ def test_intervals_cover_at_their_stated_rate_over_random_studies():
             members=12,
         )
         future = float(
-            np.exp(log_time(truth, _rows([16]), structure)[0][0, 0] + 0.08 * np.sqrt(1.4) * random.normal())
+            np.exp(log_time(truth, _rows([16]), structure)[0][0, 0] + 0.085 * np.sqrt(1.2) * random.normal())
         )
         low, high = np.quantile(draws(law, [Setting(16, 1, 32)], seed=i).time_s, [0.05, 0.95])
         covered.append(low <= future <= high)

@@ -90,6 +90,8 @@ def parameters(law: Law) -> dict[str, Estimate]:
         if name == "fixed" and law.observed.kind in ("step", "sample"):
             continue
         raw = pooled[:, NAMES.index(name)]
+        if name == "t_ref":  # only its product with the deviation of its own batch is seen
+            raw = raw + pooled[:, len(NAMES) + len(law.observed.batches) // 2]
         values = 1.0 / (1.0 + np.exp(-raw)) if kind == "unit" else np.exp(raw)
         low, middle, high = (float(q) for q in np.quantile(values, [0.05, 0.5, 0.95]))
         found[label] = Estimate(middle, low, high, len(law.observed.time_s))

@@ -1,8 +1,8 @@
 """A Law -> times at settings that were not measured, with 90 % prediction intervals, and the term that binds.
 
-    log T(N)  = mixture of structures × ensemble + s √(1 + 0.2 log2(N/N_fit)) z        z standard normal
+    log T(N)  = mixture of structures × ensemble + s √(1 + 0.1 log2(N/N_fit)) z        z standard normal
 
-s is the discrepancy that no structure explains: 8 % inside a node, 14 % across nodes, calibrated on held-out counts
+s is the discrepancy that no structure explains: 8.5 % inside a node, 12 % across nodes, calibrated on held-out counts
 (docs/prediction.md). A projection's value is the median; its interval the 5 % and 95 % quantiles.
 """
 
@@ -22,9 +22,9 @@ from paceline.units import duration_text, percent_text
 
 __all__ = ["Draws", "draws", "estimate_of", "projections"]
 
-_INSIDE_SD = 0.08
-_ACROSS_SD = 0.14
-_GROWTH = 0.2
+_INSIDE_SD = 0.085
+_ACROSS_SD = 0.12
+_GROWTH = 0.1
 _COPIES = 8  # discrepancies drawn for every member of the ensemble
 
 
@@ -193,7 +193,7 @@ def _time_to_accuracy(law: Law, setting: Setting, time: Array, epochs: Array | N
 
 
 def _discrepancy(law: Law, rows: Rows) -> Array:
-    """s √(1 + 0.2 log2(N/N_fit)), per setting."""
+    """s √(1 + 0.1 log2(N/N_fit)), per setting."""
     farther = np.log2(np.maximum(1.0, rows.workers / law.observed.workers.max()))
     base = np.where(rows.nodes > 1, _ACROSS_SD, _INSIDE_SD)
     return np.asarray(base * np.sqrt(1.0 + _GROWTH * farther))

@@ -9,7 +9,8 @@
               = max_j [R_j + Σ_{i≥j} c_i] − end of backward            where hooks saw the buckets
     c ring    = 2(N−M) a_i + 2(M−1) a_n + 2(N−1)/N · x
     c tree    = 2(p−1) a_i + 2 log2(M) a_n + x
-    x         = max(x_i, x_n (1 + η(p−1)) · pair)        x_i counts where p > 1, x_n where M > 1, pair where M = 2
+    x         = max(x_i, x_n (1 + η(p−1)) · (1 + γ log2(M/2)))     x_i counts where p > 1, x_n where M > 1;
+                                                         at M = 2 a factor of its own (pair) instead of γ
 
 x is the time to move the whole gradient once (bytes / bandwidth) and a the latency of one hop times the number of
 buckets: step times alone know these products, never their factors. Exactly two nodes are a case of their own: NCCL
@@ -30,7 +31,21 @@ Array = NDArray[np.float64]
 Algorithm = Literal["ring", "tree"]
 Dilation = Literal["any", "share"]
 
-NAMES = ("x_i", "a_i", "x_n", "a_n", "kappa", "omega", "eta", "pair", "cv", "fixed", "t_ref", "share")
+NAMES = (
+    "x_i",
+    "a_i",
+    "x_n",
+    "a_n",
+    "kappa",
+    "omega",
+    "eta",
+    "pair",
+    "gamma",
+    "cv",
+    "fixed",
+    "t_ref",
+    "share",
+)
 _SOFT = 0.15  # of the exchange is never hidden completely: the last bucket has nothing left to hide under
 
 
@@ -119,7 +134,8 @@ def exchange_s(theta: Array, rows: Rows, algorithm: Algorithm) -> tuple[Array, A
     n, m, p = rows.workers, rows.nodes, rows.per_node
     inside = _value(theta, "x_i") * (p > 1)
     across = _value(theta, "x_n") * (1 + _value(theta, "eta") * (p - 1)) * (m > 1)
-    across = across * np.where(m == 2, _value(theta, "pair"), 1.0)
+    crowd = 1 + _value(theta, "gamma") * np.log2(np.maximum(m, 2) / 2)  # flows that cross in the switches
+    across = across * np.where(m == 2, _value(theta, "pair"), crowd)
     move = np.maximum(inside, across)
     a_i, a_n = _value(theta, "a_i"), _value(theta, "a_n")
     if algorithm == "ring":
