@@ -16,6 +16,7 @@ from paceline.records import Analysis, Finding, Profile
 from paceline.refuse import incomparable
 from paceline.table import Table
 from paceline.units import duration_text, percent_text
+from paceline.verdict_thresholds import thresholds
 
 __all__ = ["settings_of", "table_analysis"]
 
@@ -51,6 +52,7 @@ def table_analysis(
         refusals=found.refusals,
         recommendations=found.recommendations,
         convergence=found.convergence,
+        thresholds=thresholds(profiles),
     )
 
 

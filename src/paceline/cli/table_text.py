@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import log2
 
 from tabulate import tabulate
 
+from paceline.measured import series_key
 from paceline.records import Analysis, Estimate, Fit, Profile, Projection, Recommendation, Refusal
 from paceline.units import duration_text, estimate_text, percent_text
 
@@ -72,15 +74,32 @@ def _points(points: Sequence[Profile]) -> str:
                 estimate_text(profile.throughput_per_s),
                 "–" if profile.speedup is None else f"{profile.speedup.value:.2f}",
                 percent_text(profile.efficiency_ratio),
+                _per_doubling(profile, points),
                 _device_seconds(profile),
                 point.scaling,
                 profile.state,
             ]
         )
     heads = ["point", "workers", "global batch", "time", "samples/s", "speed-up", "efficiency",
-             "worker-s", "scaling", "state"]  # fmt: skip
+             "per doubling", "worker-s", "scaling", "state"]  # fmt: skip
     more = f"\n… and {len(points) - _MOST} more (--json shows all)" if len(points) > _MOST else ""
     return tabulate(rows, headers=heads, tablefmt="simple", disable_numparse=True) + more
+
+
+def _per_doubling(profile: Profile, points: Sequence[Profile]) -> str:
+    """What the last doubling of workers gained, against the next smaller count of the same series."""
+    smaller = [
+        p
+        for p in points
+        if series_key(p.point) == series_key(profile.point)
+        and p.point.workers < profile.point.workers
+        and p.speedup is not None
+    ]
+    before = max(smaller, key=lambda p: p.point.workers, default=None)
+    if before is None or before.speedup is None or profile.speedup is None:
+        return "–"
+    doublings = log2(profile.point.workers / before.point.workers)
+    return f"{(profile.speedup.value / before.speedup.value) ** (1 / doublings):.2f}x"
 
 
 def _device_seconds(profile: Profile) -> str:
