@@ -40,6 +40,11 @@ def start() -> Optional[Agent]:
     return agent
 
 
+def running() -> Optional[Agent]:
+    """The agent of this process, if it has started."""
+    return _agents[0] if _agents else None
+
+
 def start_after_torch() -> None:
     """For processes that a script starts itself: wait for their `import torch`, then start."""
     if settings_from_environment() is not None and "torch" not in sys.modules:

@@ -20,6 +20,7 @@ _LOOK_EVERY = 4  # at most: of short steps, in how many the stamps are read; it 
 _FEWEST_LOOKS = 8  # in a trial
 _LONG_STEP_S = 0.02  # in steps of this length and longer they are read every time
 _DECIDED = 6  # steps after which it is clear how long a step is
+_MOST_MARKS = 100_000
 _MOST_STEPS = 200_000  # a trial that runs to its end stops recording here: bounded memory
 
 
@@ -93,6 +94,20 @@ class Recorder:
         if self.k == _DECIDED and min(step[2] for step in self.steps[-3:]) < _LONG_STEP_S:
             self.look_every = self._short  # workers may differ here; these steps they have in common
         self._open()
+
+    def add_mark(self, name: str, value: float, end_s: float) -> None:
+        """A metric of the script, beside the steps done so far. A value that JSON has no word for is text."""
+        if len(self.marks) < _MOST_MARKS:
+            finite = value - value == 0
+            self.marks.append(
+                {
+                    "record": "mark",
+                    "k": self.k,
+                    "end_s": end_s,
+                    "name": name,
+                    "value": value if finite else str(value),
+                }
+            )
 
     def records(self) -> list[dict[str, Any]]:
         """The closed steps as the lines of the worker's file (docs/format.md); device markers stay beside them."""

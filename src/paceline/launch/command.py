@@ -63,7 +63,7 @@ def trial_command(
     elif workload.kind == "module":
         target = ["-m", workload.name]
     else:
-        target = ["-m", f"paceline_workloads.{workload.name}"]
+        target = ["-m", f"paceline_workloads.{workload.name.replace('-', '_')}"]
     agent = ["-m", "paceline_agent", *target, *trial.args]
     if workload.start == "torchrun":
         rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--max-restarts", "0"]

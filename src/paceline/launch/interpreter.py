@@ -41,9 +41,9 @@ def package_folder(name: str) -> Path:
 
 
 def workload_names() -> tuple[str, ...]:
-    """The workloads that come with Paceline."""
+    """The workloads that come with Paceline: its modules, with - for _."""
     files = package_folder("paceline_workloads").glob("*.py")
-    return tuple(sorted(file.stem for file in files if not file.stem.startswith("_")))
+    return tuple(sorted(file.stem.replace("_", "-") for file in files if not file.stem.startswith("_")))
 
 
 def workloads_path() -> str:

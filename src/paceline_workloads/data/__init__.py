@@ -1,0 +1,1 @@
+"""Data of the workloads: readers of published files, and generated data for machines without them."""

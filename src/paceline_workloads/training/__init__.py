@@ -1,0 +1,1 @@
+"""The trainer that every workload here uses, one noun per file."""

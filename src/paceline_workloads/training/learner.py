@@ -1,0 +1,130 @@
+"""The network while it learns: its wrappers (DDP, compile), its optimizer, and one step of it.
+
+batches   b₁ … bₐ           forward and backward of each; gradients are added up
+exchange                    at the last backward only (no_sync before): one all-reduce per step
+optimizer                   once
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+from paceline_workloads.data.examples import Batch
+from paceline_workloads.training.batch_norm import with_sync_batch_norm
+from paceline_workloads.training.optimizers import optimizer
+from paceline_workloads.training.options import Options
+from paceline_workloads.training.task import Task
+from paceline_workloads.training.workers import Workers
+
+# torch has renamed this flag; where the new name exists the old one warns
+_BUFFERS = "forward_sync_buffers", "broadcast_buffers"
+_KNOWN = inspect.signature(DistributedDataParallel.__init__).parameters
+_OWN_BUFFERS: dict[str, Any] = {next(name for name in _BUFFERS if name in _KNOWN): False}
+
+__all__ = ["Learner", "batch_loss", "learn", "learner", "set_rate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """Everything that one step touches."""
+
+    task: Task
+    plain: nn.Module  # the network itself: what is judged and saved
+    network: nn.Module  # the same inside DDP and compile: what learns
+    optimizer: Optimizer
+    device: torch.device
+    precision: str
+    channels_last: bool
+
+
+def learner(task: Task, asked: Options, workers: Workers) -> Learner:
+    """Build the network, the same on every worker (same seed), and wrap it as asked."""
+    torch.manual_seed(asked.seed)
+    plain = task.network().to(workers.device)
+    if asked.channels_last:
+        plain = plain.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if asked.sync_batch_norm and workers.count > 1:
+        plain = with_sync_batch_norm(plain, device=workers.device)
+    network: nn.Module = plain
+    if workers.count > 1:
+        # running statistics do not matter while learning; they are made equal before anybody looks at them
+        wrapped = DistributedDataParallel(plain, gradient_as_bucket_view=True, **_OWN_BUFFERS)
+        _compress(wrapped, asked.exchange)
+        network = wrapped
+    if asked.compile:
+        network = torch.compile(network)  # type: ignore[assignment]
+    return Learner(
+        task=task,
+        plain=plain,
+        network=network,
+        optimizer=optimizer(
+            asked.optimizer,
+            plain,
+            lr=asked.lr,
+            momentum=asked.momentum,
+            weight_decay=asked.weight_decay,
+            capturable=asked.cuda_graph,
+        ),
+        device=workers.device,
+        precision=asked.precision,
+        channels_last=asked.channels_last,
+    )
+
+
+def learn(learner: Learner, batches: Sequence[Batch]) -> Tensor:
+    """One step on these batches of this worker; the mean loss, still on the device."""
+    learner.optimizer.zero_grad(set_to_none=True)
+    losses = []
+    for number, batch in enumerate(batches, start=1):
+        exchange = number == len(batches) or not isinstance(learner.network, DistributedDataParallel)
+        with nullcontext() if exchange else learner.network.no_sync():  # type: ignore[operator]
+            loss = batch_loss(learner, batch) / len(batches)
+            loss.backward()  # type: ignore[no-untyped-call]
+        losses.append(loss.detach())
+    learner.optimizer.step()
+    return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+
+def batch_loss(learner: Learner, batch: Batch) -> Tensor:
+    """Prepare, forward, loss."""
+    seen, targets = learner.task.learning(*(part.to(learner.device, non_blocking=True) for part in batch))
+    if learner.channels_last:
+        seen = seen.contiguous(memory_format=torch.channels_last)
+    with torch.autocast(learner.device.type, torch.bfloat16, enabled=learner.precision == "bf16"):
+        outputs = learner.network(seen)
+    return learner.task.loss(outputs.float(), targets)
+
+
+def set_rate(optimizer: Optimizer, rate: float) -> None:
+    """The learning rate of the next step; in place where a captured step reads it from the device."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def _compress(network: DistributedDataParallel, exchange: str) -> None:
+    """Gradients in half the bytes (fp16, bf16), or as products of thin matrices (PowerSGD, rank 2)."""
+    state: Any = None
+    if exchange == "powersgd":
+        state = powerSGD_hook.PowerSGDState(
+            None, matrix_approximation_rank=2, start_powerSGD_iter=2, use_error_feedback=True
+        )
+    hooks: dict[str, Any] = {
+        "fp16": default_hooks.fp16_compress_hook,
+        "bf16": default_hooks.bf16_compress_hook,
+        "powersgd": powerSGD_hook.powerSGD_hook,
+    }
+    if exchange in hooks:
+        network.register_comm_hook(state, hooks[exchange])
