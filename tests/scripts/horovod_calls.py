@@ -115,13 +115,13 @@ def check_non_contiguous_tensors_in_place():
 def check_grouped_calls():
     shapes = ((3,), (), (2, 2), (0,))
     dtypes = (torch.float32, torch.float64, torch.float32, torch.int64)
-    mine = [values(shape, hvd.rank(), dtype) for shape, dtype in zip(shapes, dtypes)]
-    for result, shape, dtype in zip(hvd.grouped_allreduce(mine, op=hvd.Sum), shapes, dtypes):
+    mine = [values(shape, hvd.rank(), dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    for result, shape, dtype in zip(hvd.grouped_allreduce(mine, op=hvd.Sum), shapes, dtypes, strict=True):
         close(result, everybody(shape, dtype).sum(0))
     copies = [tensor.clone() for tensor in mine]
     results = hvd.grouped_allreduce_(copies, op=hvd.Max)
-    assert all(one is two for one, two in zip(results, copies))
-    for result, shape, dtype in zip(results, shapes, dtypes):
+    assert all(one is two for one, two in zip(results, copies, strict=True))
+    for result, shape, dtype in zip(results, shapes, dtypes, strict=True):
         close(result, everybody(shape, dtype).max(0))
     rows = [torch.full((hvd.rank() + i, 2), float(hvd.rank())) for i in range(2)]
     for i, result in enumerate(hvd.grouped_allgather(rows)):
