@@ -157,7 +157,7 @@ def _series(
     foreseen = changed_law(
         law, link_ratio=then.link_ratio, bytes_ratio=then.bytes_ratio, bucket_ratio=then.bucket_ratio
     )
-    projected = projections(foreseen, allowed, epochs=samples, seed=ask.seed + 1)
+    projected = projections(foreseen, allowed, epochs=samples)
     name = _series_name(observed)
     if name and not alone:
         projected = tuple(replace(p, explanation=f"{name}: {p.explanation}") for p in projected)

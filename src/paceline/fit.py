@@ -74,7 +74,7 @@ def fit_law(
 def structures_for(observed: Observed) -> tuple[Structure, ...]:
     """gloo sends rings and nothing else; NCCL may do either. A slow training may be start-up, or slow steps."""
     found = tuple(s for s in STRUCTURES if s.algorithm == "ring" or observed.backend != "gloo")
-    if observed.kind == "job":
+    if observed.kind in ("epoch", "job"):
         return tuple(replace(s, start_up=start_up) for start_up in (True, False) for s in found)
     return found
 

@@ -64,8 +64,8 @@ def belief(
     put("gamma", 0.05, 0.8)
     put("cv", 0.005, 0.8)
     put("t_ref", alone, 1.0)
-    start_up = {"epoch": (0.002, 1.2), "job": (0.1, 1.5)}.get(observed.kind, (1e-6, 0.01))
-    fixed, deviation = start_up if structure.start_up else (1e-3, 0.5)
+    start_up = {"epoch": (0.002, 1.0), "job": (0.1, 1.5)}.get(observed.kind, (1e-6, 0.01))
+    fixed, deviation = start_up if structure.start_up else (1e-4, 0.5)
     put("fixed", fixed * float(observed.time_s[0]), deviation)
     mean[NAMES.index("omega")], sd[NAMES.index("omega")] = -0.3, 0.7
     mean[NAMES.index("share")], sd[NAMES.index("share")] = -1.0, 1.5
