@@ -152,7 +152,7 @@ def test_each_part_shows_its_own_number_not_the_length_that_is_left_of_it():
 
 def test_hidden_exchange_ends_where_exposed_exchange_begins_and_lengthens_nothing():
     spec = split_figure(replace(FULL, points=WEAK)).spec
-    (hidden,) = [row for row in rows(spec["layer"][2]) if row["point"] == "4 workers"]
+    (hidden,) = [row for row in rows(spec["layer"][3]) if row["point"] == "4 workers"]
     straggle = next(r for r in rows(spec["layer"][0]) if (r["point"], r["part"]) == ("4 workers", "straggle"))
     assert hidden["end"] == straggle["start"]
     assert hidden["end"] - hidden["start"] == pytest.approx(3.0)
@@ -193,6 +193,16 @@ def test_one_batch_is_no_grid_and_neither_are_two_backends():
     assert grid_figures(replace(FULL, points=WEAK)) == ()
     other = [measured(n, 0.9, batch=b, backend=k) for n in (1, 2) for b in (32, 64) for k in ("gloo", "nccl")]
     assert grid_figures(replace(FULL, points=tuple(other))) == ()
+
+
+def test_lines_that_share_a_count_stand_apart_and_keep_its_number():
+    two = replace(FULL, points=(*WEAK, *(measured(n, 0.7, batch=32) for n in (1, 2))), projections=())
+    (circles,) = layers(figure("speedup-weak", two), type="point", shape="circle")
+    at_two = [row for row in rows(circles) if row["workers"] == 2]
+    assert len({row["at"] for row in at_two}) == 2
+    assert all(row["at"] == pytest.approx(2, rel=0.02) for row in at_two)
+    (alone,) = layers(figure("speedup-weak"), type="point", shape="circle")
+    assert all(row["at"] == row["workers"] for row in rows(alone))
 
 
 def test_no_more_lines_are_drawn_than_there_are_colours_and_the_caption_says_so():

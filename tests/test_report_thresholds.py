@@ -1,6 +1,7 @@
 """The ✓ and ✗ of a study."""
 
 import json
+from dataclasses import replace
 
 from paceline.analysis_json import analysis_data, analysis_from
 from paceline.records import Analysis, Estimate, Failure, Point, Profile
@@ -34,6 +35,17 @@ def test_the_gain_is_per_doubling_also_when_a_count_is_left_out():
 def test_each_step_of_the_curve_is_held_against_the_line_apart():
     gains = by_id(profile(1, 1.0), profile(2, 1.9), profile(4, 2.0))["gain-per-doubling"]
     assert [gain.holds for gain in gains] == [True, False]
+
+
+def test_two_batches_are_named_apart():
+    other = [
+        replace(p, point=replace(p.point, per_worker_batch=64)) for p in (profile(1, 1.0), profile(2, 1.6))
+    ]
+    gains = by_id(profile(1, 1.0), profile(2, 1.8), *other)["gain-per-doubling"]
+    assert [gain.message.partition(":")[0] for gain in gains] == [
+        "batch 32 per worker",
+        "batch 64 per worker",
+    ]
 
 
 def test_the_worst_point_decides_about_the_evidence():

@@ -33,6 +33,7 @@ def _doublings(measured: Sequence[Profile]) -> Iterator[Threshold]:
     for profile in measured:
         groups.setdefault(series(profile.point), []).append(profile)
     for group in groups.values():
+        which = f"{_line(group[0])}: " if len(groups) > 1 else ""
         for before, after in pairwise(sorted(group, key=lambda p: p.point.workers)):
             if before.speedup is None or after.speedup is None or before.speedup.value <= 0:
                 continue
@@ -42,12 +43,25 @@ def _doublings(measured: Sequence[Profile]) -> Iterator[Threshold]:
             gain = (after.speedup.value / before.speedup.value) ** (1 / doublings)
             yield Threshold(
                 "gain-per-doubling",
-                f"{before.point.workers} → {after.point.workers} workers ({after.point.scaling}): throughput "
+                f"{which}{before.point.workers} → {after.point.workers} workers ({after.point.scaling}): throughput "
                 f"gains {gain:.2f}x per doubling, worthwhile from {WORTH_PER_DOUBLING:g}x",
                 gain,
                 WORTH_PER_DOUBLING,
                 gain >= WORTH_PER_DOUBLING,
             )
+
+
+def _line(profile: Profile) -> str:
+    """What sets the points of a series apart, in a few words."""
+    point = profile.point
+    batch = point.per_worker_batch if point.scaling == "weak" else point.global_batch
+    parts = (
+        [] if batch is None else [f"batch {batch} {'per worker' if point.scaling == 'weak' else 'in all'}"]
+    )
+    parts += [point.backend] if point.backend else []
+    return (
+        ", ".join([*parts, *(f"{flag.lstrip('-')} {value}" for flag, value in point.varied)]) or point.scaling
+    )
 
 
 def _interval(measured: Sequence[Profile]) -> Iterator[Threshold]:

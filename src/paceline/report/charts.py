@@ -1,38 +1,27 @@
 """Speed-up and efficiency against workers, as Vega-Lite specifications: plain data, nothing is drawn here.
 
-measured    filled circles on a solid line, with a bar for the 90 % interval
-projected   hollow diamonds on a dashed line, in a band that fades outwards
 refused     a hatched region beyond the largest count that was measured or projected
 ideal       a dotted line: speed-up = workers / workers of the Baseline, efficiency 100 %
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2, sqrt
 
-from paceline.records import Analysis, Estimate, Profile, Scaling
+from paceline.records import Analysis, Profile, Scaling
 from paceline.report.document import Figure, Spec
+from paceline.report.dots import Dot, continued, diamonds, dots_chart, first_lines, line_names
 from paceline.report.series import lines, projected_lines, scalings
-from paceline.report.theme import COLOURS, GRID, INK, MUTED, colour, toggled, whole, worker_axis
+from paceline.report.theme import GRID, INK, MUTED, whole, worker_axis
 from paceline.units import estimate_text, percent_text
 
-__all__ = ["Dot", "dots_chart", "first_lines", "scaling_figures"]
+__all__ = ["scaling_figures"]
 
 _WIDTH, _HEIGHT = 430, 300
 _HATCHES = 22
 _SLANT = 0.35  # width of a hatch over the width of the chart
-_MOST_LABELS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Dot:
-    """One value on a chart."""
-
-    line: str
-    workers: int
-    value: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +53,18 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
     counts = _counts(analysis, measured + projected, base)
     values = [dot.value.value for dot in measured + projected]
     high = max([*values, max(dot.workers for dot in measured + projected) / base]) * 1.2
-    frame = _Frame(counts, min([1.0, *values]) / 1.25, high, doubling=True)
+    lowest = min([1.0, *values])
+    ends = [dot.value.low for dot in measured if dot.value.low is not None and dot.value.low > lowest / 2]
+    frame = _Frame(counts, min([lowest, *ends]) / 1.25, high, doubling=True)
     title = f"Speed-up, {mode} scaling"
     layers = [
         *_refused(frame, analysis, measured + projected),
         *_ideal(
             [(base, 1.0), (max(counts), max(counts) / base)], label_at=max(d.workers for d in measured) / base
         ),
-        *_continued(measured, projected),
+        *continued(measured, projected),
         dots_chart(measured, label=lambda value: f"{value:.2f}×", text=estimate_text, dy=13),
-        *_diamonds(projected, _names(measured), text=estimate_text, dy=13),
+        *diamonds(projected, line_names(measured), text=estimate_text, dy=13),
     ]
     axis: Spec = {
         "title": "speed-up",
@@ -103,9 +94,9 @@ def _efficiency(analysis: Analysis, mode: Scaling) -> Figure:
     layers = [
         *_refused(frame, analysis, measured + projected),
         *_ideal([(min(counts), 1.0), (max(counts), 1.0)], label_at=None),
-        *_continued(measured, projected),
+        *continued(measured, projected),
         dots_chart(measured, label=percent_text, text=percent_text, dy=-11),
-        *_diamonds(projected, _names(measured), text=percent_text, dy=-11),
+        *diamonds(projected, line_names(measured), text=percent_text, dy=-11),
     ]
     axis: Spec = {
         "title": "efficiency",
@@ -122,113 +113,6 @@ def _efficiency(analysis: Analysis, mode: Scaling) -> Figure:
         caption + _cut_off(measured, frame) + left,
         _chart(layers, frame, axis, title),
     )
-
-
-def dots_chart(
-    dots: Sequence[Dot], *, label: Callable[[float], str], text: Callable[[Estimate], str], dy: int
-) -> Spec:
-    """Measured values: intervals, a solid line, filled circles, and their values where there is room."""
-    names = _names(dots)
-    parameter, opacity = toggled("line")
-    shade = colour(names)
-    layers: list[Spec] = [
-        {
-            "params": [parameter],
-            "mark": {"type": "rule", "strokeWidth": 2, "clip": True},
-            "encoding": {"y": {"field": "low"}, "y2": {"field": "high"}, "color": shade, "opacity": opacity},
-        },
-        {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"color": shade, "opacity": opacity}},
-        {
-            "mark": {"type": "point", "shape": "circle", "filled": True, "size": 70},
-            "encoding": {"color": shade, "opacity": opacity, "tooltip": _TOOLTIP},
-        },
-    ]
-    if len(names) == 1 and len(dots) <= _MOST_LABELS:
-        layers.append(
-            {
-                "transform": [{"filter": "datum.low === null || datum.low !== datum.high"}],
-                "mark": {"type": "text", "align": "left", "dx": 8, "dy": dy, "color": INK, "fontWeight": 600},
-                "encoding": {"text": {"field": "label"}},
-            }
-        )
-    rows = [_row(dot, text(dot.value), label(dot.value.value)) for dot in dots]
-    return {"data": {"values": rows}, "layer": layers}
-
-
-def first_lines(dots: Sequence[Dot]) -> tuple[list[Dot], str]:
-    """The dots of as many lines as there are colours, and a sentence for the caption where there are more lines."""
-    names = _names(dots)
-    shown = names[: len(COLOURS)]
-    left = (
-        f" The first {len(shown)} of {len(names)} lines; the table has all."
-        if len(names) > len(shown)
-        else ""
-    )
-    return [dot for dot in dots if dot.line in shown], left
-
-
-def _diamonds(
-    dots: Sequence[Dot], names: Sequence[str], *, text: Callable[[Estimate], str], dy: int
-) -> list[Spec]:
-    """Layers for projected values: hollow diamonds, and the word at the first of them."""
-    if not dots:
-        return []
-    rows = [_row(dot, text(dot.value), "projected") for dot in dots]
-    _, opacity = toggled("line")
-    return [
-        {
-            "data": {"values": rows},
-            "mark": {
-                "type": "point",
-                "shape": "diamond",
-                "filled": False,
-                "size": 90,
-                "strokeWidth": 2,
-                "clip": True,
-            },
-            "encoding": {"color": colour(names), "opacity": opacity, "tooltip": _TOOLTIP},
-        },
-        {
-            "data": {"values": rows[:1]},
-            "mark": {"type": "text", "align": "left", "dx": 8, "dy": dy, "fontStyle": "italic", "clip": True},
-            "encoding": {"text": {"field": "label"}},
-        },
-    ]
-
-
-def _continued(measured: Sequence[Dot], projected: Sequence[Dot]) -> list[Spec]:
-    """Bands and dashed lines that lead from the last measured dot of a line through its projections."""
-    layers: list[Spec] = []
-    for i, name in enumerate(_names(measured)):
-        own = [dot for dot in projected if dot.line == name]
-        if not own:
-            continue
-        before = [dot for dot in measured if dot.line == name and dot.workers < own[0].workers]
-        dots = [*before[-1:], *own]
-        shade = COLOURS[i % len(COLOURS)]
-        rows = [_row(dot, "", "") for dot in dots]
-        band = [row | {end: row["value"] for end in ("low", "high") if row[end] is None} for row in rows]
-        data: Spec = {"values": band}
-        fading = [{"offset": 0, "color": shade}, {"offset": 1, "color": f"{shade}1a"}]
-        gradient: Spec = {"gradient": "linear", "x1": 0, "y1": 0, "x2": 1, "y2": 0, "stops": fading}
-        layers += [
-            {
-                "data": data,
-                "mark": {"type": "area", "color": gradient, "opacity": 0.28, "clip": True},
-                "encoding": {"y": {"field": "low"}, "y2": {"field": "high"}},
-            },
-            {
-                "data": {"values": rows},
-                "mark": {
-                    "type": "line",
-                    "strokeDash": [6, 4],
-                    "strokeWidth": 2,
-                    "color": shade,
-                    "clip": True,
-                },
-            },
-        ]
-    return layers
 
 
 def _ideal(ends: Sequence[tuple[int, float]], *, label_at: float | None) -> list[Spec]:
@@ -314,7 +198,7 @@ def _dots(analysis: Analysis, mode: Scaling, quantity: str) -> tuple[list[Dot], 
         if (value := getattr(projection, quantity)) is not None
     ]
     shown, left = first_lines(measured)
-    kept = {"", *_names(shown)}
+    kept = {"", *line_names(shown)}
     return shown, [dot for dot in projected if dot.line in kept], left
 
 
@@ -332,23 +216,6 @@ def _counts(analysis: Analysis, shown: Sequence[Dot], base: int) -> tuple[int, .
     return tuple(sorted(counts | {r.workers for r in analysis.refusals if r.workers > max(counts)}))
 
 
-def _names(dots: Sequence[Dot]) -> list[str]:
-    return list(dict.fromkeys(dot.line for dot in dots))
-
-
-def _row(dot: Dot, text: str, label: str) -> dict[str, object]:
-    return {
-        "line": dot.line,
-        "workers": dot.workers,
-        "value": dot.value.value,
-        "low": dot.value.low,
-        "high": dot.value.high,
-        "text": text,
-        "label": label,
-        "observations": dot.value.n,
-    }
-
-
 def _explained(measured: Sequence[Dot], projected: Sequence[Dot], analysis: Analysis) -> str:
     intervals = any(dot.value.low is not None for dot in measured)
     text = f" Circles: measured{', with 90% intervals over launches' if intervals else ''}."
@@ -363,10 +230,3 @@ def _cut_off(dots: Sequence[Dot], frame: _Frame) -> str:
     return (
         " Intervals that reach beyond the frame are cut off there; the table has their ends." if cut else ""
     )
-
-
-_TOOLTIP: list[Spec] = [
-    {"field": "workers", "type": "quantitative", "title": "workers"},
-    {"field": "text", "type": "nominal", "title": "value"},
-    {"field": "observations", "type": "quantitative", "title": "observations"},
-]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from paceline.records import Analysis, Estimate, Profile
 from paceline.report.cells import speedup_cells
-from paceline.report.charts import Dot, dots_chart, first_lines
 from paceline.report.document import Column, Figure, Section, Spec, Table
+from paceline.report.dots import Dot, dots_chart, first_lines
 from paceline.report.series import series_names
 from paceline.report.theme import whole, worker_axis
 from paceline.units import estimate_text, percent_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from paceline.records import Analysis, Estimate, Profile
-from paceline.report.charts import Dot, dots_chart, first_lines
 from paceline.report.document import Figure, Spec
+from paceline.report.dots import Dot, dots_chart, first_lines
 from paceline.report.series import series_names
 from paceline.report.step_charts import time_unit
 from paceline.report.theme import SKY, VERMILLION, whole, worker_axis

@@ -53,7 +53,8 @@ def split_figure(analysis: Analysis) -> Figure | None:
     caption = (
         f"Time of one step ({unit}) by point, laid out as the step runs. Compute is what the step would cost if "
         "exchange were free and nobody waited; input and optimizer are parts of it. Straggle is waiting for late "
-        "workers, wire is waiting for the network. The thin bar is exchange hidden under computation: it costs no time."
+        "workers, wire is waiting for the network. The thin bar is exchange hidden under computation: it costs no "
+        "time. Upright line: the step. Each is a median over launches, so parts need not add up to the step exactly."
     )
     if len(measured) > len(shown):
         caption += f" The first {len(shown)} of {len(measured)} points; the table has all."
@@ -169,6 +170,11 @@ def _split_spec(rows: list[dict[str, object]], totals: list[dict[str, object]], 
                 "opacity": opacity,
                 "tooltip": tooltip,
             },
+        },
+        {
+            "data": {"values": totals},
+            "mark": {"type": "tick", "color": INK, "height": 24, "thickness": 2, "yOffset": -4, "opacity": 1},
+            "encoding": {"x": {"field": "end", "type": "quantitative"}},
         },
         {
             "data": {"values": totals},
