@@ -30,9 +30,23 @@ def study_findings(groups: Sequence[Launches], profiles: Sequence[Profile]) -> t
             found += noise(group, profile)
             found += limits(group, profile)
             found += agent_troubles(group, profile)
+    found += _horovod(groups)
     found += _learning_rate(groups)
     rank = {"void": 0, "doubt": 1, "note": 2}
     return tuple(sorted(found, key=lambda finding: rank[finding.level]))
+
+
+def _horovod(groups: Sequence[Launches]) -> Iterator[Finding]:
+    """Whose Horovod was measured?"""
+    manifests = [w.manifest for group in groups for r in group.results for w in r.workers]
+    if any(manifest.get("horovod") is True for manifest in manifests):
+        yield Finding(
+            "horovod-provided",
+            "note",
+            "the script speaks Horovod, and paceline_horovod answered it over torch.distributed: "
+            "the figures are those of torch.distributed, not of Horovod's own exchange",
+            hint="paceline horovod migrate SCRIPT shows the same script on plain DistributedDataParallel",
+        )
 
 
 def _failed(group: Launches, profile: Profile) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ import sys
 from time import monotonic, perf_counter, sleep
 from typing import Any, Optional
 
-from paceline_agent import FORMAT, files, host
+from paceline_agent import FORMAT, files, horovod, host
 from paceline_agent.exchange import Exchanges
 from paceline_agent.guard import guarded, stop_measuring
 from paceline_agent.loader import watch_loaders
@@ -75,6 +75,7 @@ class Agent:
         """The first optimizer step: this process is a worker. Its number is asked for now, while the group lives."""
         self.rank, self.world = _rank_and_world()
         host.die_with_parent()
+        horovod.watch(self.recorder)
         heartbeat = files.Heartbeat(self.settings.folder, self.rank)
         heartbeat.phase(0, files.STEPPING)
         self._stacks = open(  # noqa: SIM115 - faulthandler keeps it open for the life of the process

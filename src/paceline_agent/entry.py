@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, Optional
 
-from paceline_agent import files
+from paceline_agent import files, horovod
 from paceline_agent.agent import Agent
 from paceline_agent.guard import say
 from paceline_agent.settings import settings_from_environment
@@ -29,6 +29,7 @@ def start() -> Optional[Agent]:
             return _agents[0]
         agent = Agent(settings)
         agent.install()
+        horovod.provide()
     except Exception as error:
         problem = f"not measuring: {type(error).__name__}: {error}"
         say(problem)
@@ -49,6 +50,7 @@ def start_after_torch() -> None:
     """For processes that a script starts itself: wait for their `import torch`, then start."""
     if settings_from_environment() is not None and "torch" not in sys.modules:
         sys.meta_path.insert(0, _TorchFinder())
+        horovod.provide()
 
 
 class _TorchFinder:

@@ -8,7 +8,7 @@ import os
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Optional
 
-from paceline_agent import FORMAT, host
+from paceline_agent import FORMAT, horovod, host
 
 if TYPE_CHECKING:
     from paceline_agent.agent import Agent
@@ -42,6 +42,7 @@ def manifest(agent: Agent) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in parameters),
         "gradient_bytes": sum(p.numel() * p.element_size() for p in parameters if p.requires_grad),
         "ddp": ddp is not None,
+        "horovod": horovod.in_use(),
         "ddp_flags": _ddp_flags(ddp, agent.exchanges.user_hook),
         "sync_batch_norm": _sync_batch_norms(ddp),
         "waits_seen": not agent.exchanges.unseen,

@@ -34,6 +34,11 @@ VERBS = {
     "project": ("paceline.cli.project_cmd", "project", "Project to worker counts that were not measured."),
     "advise": ("paceline.cli.advise_cmd", "advise", "Say what to use: fastest, cheapest, by a deadline."),
     "report": ("paceline.cli.report_cmd", "report", "Render a page, or Markdown, LaTeX, CSV, text, figures."),
+    "horovod": (
+        "paceline.cli.horovod_cmd",
+        "horovod",
+        "Run a script written for Horovod, or migrate it to DDP.",
+    ),
     "schema": ("paceline.cli.schema", "schema", "Print the JSON schema of study.toml or analysis.json."),
 }
 
@@ -61,9 +66,10 @@ class Verbs(TyperGroup):
 def load(verb: str) -> Command:
     """Import one verb."""
     module, function, _ = VERBS[verb]
-    action: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    loaded = importlib.import_module(module)
+    action: Callable[..., Any] = getattr(loaded, function)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name=verb)(action)
+    app.command(name=verb, context_settings=getattr(loaded, "CONTEXT", None))(action)
     return get_command(app)
 
 

@@ -59,7 +59,8 @@ def run_trial(
     """Launch, watch, end, judge and commit one trial. It leaves no process, whether it returns or raises."""
     # a copy, not a search path: the folder beside it may hold another torch than the script's interpreter
     own = [Path(bench.workloads) / "paceline_workloads"] if bench.workloads else []
-    path = prepare(folder, trial, packages=[bench.agent, *own])
+    guests = [bench.agent, bench.agent.with_name("paceline_horovod")]
+    path = prepare(folder, trial, packages=[*guests, *own])
     started = bench.clock.date()
     absent = _absent(study)
     if absent is not None:

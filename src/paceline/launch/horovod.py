@@ -1,0 +1,67 @@
+"""`paceline horovod run` as data: hosts and slots, and the torchrun command that starts the workers.
+
+    PYTHON -m torch.distributed.run --nproc-per-node N --no-python COMMAND…
+
+A folder first on PYTHONPATH holds paceline_horovod and a sitecustomize that lets `import horovod` find it, so
+the command may be any: `python train.py`, `python -m package.train`, a shell script that calls Python.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from paceline.errors import UsageError
+from paceline.launch.interpreter import interpreter, package_folder
+
+__all__ = ["command_of", "environment_of", "local_slots", "provide_in"]
+
+_HERE = {"localhost", "127.0.0.1", "::1"}
+
+
+def local_slots(hosts: str) -> int:
+    """The slots in `host:slots,…` when all of them are this machine."""
+    slots = 0
+    for part in hosts.split(","):
+        host, colon, count = part.strip().rpartition(":")
+        if not colon or not count.isdigit() or int(count) < 1:
+            raise UsageError(f"-H {part!r} is not host:slots", hint="-H localhost:4")
+        if host not in _HERE | {socket.gethostname(), socket.getfqdn()}:
+            raise UsageError(
+                f"{host} is another machine; workers are started on this one only",
+                hint=f"on every machine: torchrun --nnodes N --nproc-per-node {count} "
+                "--rdzv-backend c10d --rdzv-endpoint FIRST_HOST:29500 -m paceline_horovod train.py",
+            )
+        slots += int(count)
+    return slots
+
+
+def command_of(command: Sequence[str], *, workers: int) -> list[str]:
+    """The torchrun command line that starts `command` once per worker."""
+    named = Path(command[0]).name.startswith("python")
+    python = interpreter(command[0] if named else None)
+    first = [python] if named else [command[0]]
+    rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--max-restarts", "0"]
+    count = ["--nnodes", "1", "--nproc-per-node", str(workers)]
+    launcher = [python, "-m", "torch.distributed.run", *count, *rendezvous, "--no-python"]
+    return [*launcher, *first, *command[1:]]
+
+
+def environment_of(
+    folder: str, *, workers: int, cores: int, environment: Mapping[str, str]
+) -> dict[str, str]:
+    """The desk's environment with `folder` searched first, and the cores shared out unless the user has decided."""
+    searched = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    threads = environment.get("OMP_NUM_THREADS") or str(max(1, cores // workers))
+    return {**environment, "PYTHONPATH": os.pathsep.join(searched), "OMP_NUM_THREADS": threads}
+
+
+def provide_in(folder: str) -> None:
+    """Copy paceline_horovod and its sitecustomize into a folder that will be searched first."""
+    package = package_folder("paceline_horovod")
+    copy = Path(folder) / package.name
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    shutil.copyfile(copy / "sitecustomize_entry.py", Path(folder) / "sitecustomize.py")

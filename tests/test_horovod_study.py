@@ -1,0 +1,22 @@
+"""A script that imports horovod is studied unchanged, where no Horovod is installed."""
+
+from paceline.check import study_findings
+from paceline.curve import curve, launches
+from tests.trial import measured
+
+LINEAR_64 = 4 * (64 * 64 + 64)
+
+
+def test_an_old_script_is_measured_unchanged_and_the_study_says_whose_horovod_it_was(tmp_path):
+    result, split = measured(tmp_path, "horovod_train.py")
+    assert split.exchanged_bytes_per_step == LINEAR_64
+    assert split.wire_s is not None
+    assert split.wire_s > 0
+    assert split.per_worker_batch == 16
+    assert all(worker.manifest["horovod"] is True for worker in result.workers)
+    sums = {worker.manifest["weights_checksum"] for worker in result.workers}
+    assert len(sums) == 1
+    assert (tmp_path / "study" / "trials" / result.trial.id / "agent" / "paceline_horovod").is_dir()
+    groups = launches([result.trial.point], [result], warmup=6, steps=20)
+    findings = {finding.id: finding.level for finding in study_findings(groups, curve(groups))}
+    assert findings["horovod-provided"] == "note"
