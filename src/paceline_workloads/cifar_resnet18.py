@@ -11,6 +11,7 @@ On a CUDA device: --precision bf16 --channels-last --cuda-graph.
 from __future__ import annotations
 
 import argparse
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from paceline_workloads.data.cifar import cifar10
 from paceline_workloads.data.drawn_images import drawn_patches
 from paceline_workloads.data.examples import Data
 from paceline_workloads.networks.resnet import resnet18
-from paceline_workloads.training.augment import flipped, shifted
+from paceline_workloads.training.augment import moved
 from paceline_workloads.training.options import Options, parser
 from paceline_workloads.training.task import Task, class_sums, classification_metrics
 from paceline_workloads.training.trainer import main
@@ -31,6 +32,7 @@ FLAGS = parser(
     lr=0.1,
     epochs=15,
     schedule="cosine",
+    warmup_epochs=1.0,
     weight_decay=5e-4,
 )
 FLAGS.add_argument("--samples", type=int, help="only the first so many images to learn from")
@@ -55,9 +57,8 @@ def task(asked: Options, given: argparse.Namespace) -> Task:
 
 
 def augmented(images: Tensor, labels: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
-    """Normalised, moved by up to 4 pixels, every second one mirrored."""
-    moved = shifted(_normalised(images), draws[:, 0], draws[:, 1], most=4)
-    return flipped(moved, draws[:, 2]), labels
+    """Moved by up to 4 pixels, every second one mirrored; normalised."""
+    return _normalised(moved(images, draws, most=4)), labels
 
 
 def plain(images: Tensor, labels: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,19 +68,15 @@ def plain(images: Tensor, labels: Tensor, draws: Tensor) -> tuple[Tensor, Tensor
 
 def _normalised(images: Tensor) -> Tensor:
     """Mean 0 and deviation 1 per channel."""
-    mean, deviation = (_constant(values, images.device) for values in (_MEAN, _DEVIATION))
-    return (images.float() / 255 - mean) / deviation
+    mean, scale = _constants(images.device)
+    return (images - mean) * scale
 
 
-_held: dict[tuple[tuple[float, ...], torch.device], Tensor] = {}
-
-
-def _constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """On the device once: copying it there in every step would end a capture."""
-    key = (values, device)
-    if key not in _held:
-        _held[key] = torch.tensor(values, device=device).view(3, 1, 1)
-    return _held[key]
+@cache
+def _constants(device: torch.device) -> tuple[Tensor, Tensor]:
+    """On the device once: copying them there in every step would make it wait, and a capture impossible."""
+    mean, deviation = (255 * torch.tensor(values).view(3, 1, 1) for values in (_MEAN, _DEVIATION))
+    return mean.to(device), (1 / deviation).to(device)
 
 
 def _data(asked: Options, samples: int | None) -> Data:

@@ -21,7 +21,7 @@ from paceline_workloads.data.classes import class_folders
 from paceline_workloads.data.drawn_images import drawn_patches
 from paceline_workloads.data.examples import Data
 from paceline_workloads.networks.classifier import classifier
-from paceline_workloads.training.augment import flipped, shifted
+from paceline_workloads.training.augment import moved
 from paceline_workloads.training.options import Options, parser
 from paceline_workloads.training.task import Task, class_sums, classification_metrics
 from paceline_workloads.training.trainer import main
@@ -67,9 +67,7 @@ def plain(images: Tensor, labels: Tensor, draws: Tensor) -> tuple[Tensor, Tensor
 
 def augmented(images: Tensor, labels: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
     """Moved by up to an eighth, every second one mirrored."""
-    scaled, _ = plain(images, labels, draws)
-    moved = shifted(scaled, draws[:, 0], draws[:, 1], most=images.shape[3] // 8)
-    return flipped(moved, draws[:, 2]), labels
+    return plain(moved(images, draws, most=images.shape[3] // 8), labels, draws)
 
 
 def _data(asked: Options, *, side: int) -> tuple[Data, int]:

@@ -1,6 +1,7 @@
 """Augmentation from draws: the same draws give the same image, on any worker and any device.
 
-draws of a sample, 0..1      columns are used by whoever names them: flip, shift down, shift right, light
+Images are moved while they are still bytes, in one gather: a quarter of the traffic of doing it in floats, and what
+comes out lies in memory as channels-last networks want it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["flipped", "shifted"]
+__all__ = ["flipped", "moved"]
+
+
+def moved(images: Tensor, draws: Tensor, *, most: int) -> Tensor:
+    """Each image moved by up to `most` pixels down and across, its edge mirrored in, and every second one flipped.
+
+    Draws: down, across, flip."""
+    height, width = images.shape[2:]
+    down, across = ((draws[:, i : i + 1] * (2 * most + 1)).long() - most for i in (0, 1))
+    rows = _mirrored(torch.arange(height, device=images.device) + down, height)
+    columns = _mirrored(torch.arange(width, device=images.device) + across, width)
+    columns = torch.where(draws[:, 2:3] < 0.5, columns.flip(1), columns)
+    every = torch.arange(len(images), device=images.device).view(-1, 1, 1)
+    # indices around a slice put the channels last
+    return images[every, :, rows.unsqueeze(2), columns.unsqueeze(1)].permute(0, 3, 1, 2)
 
 
 def flipped(images: Tensor, draw: Tensor) -> Tensor:
@@ -16,12 +31,6 @@ def flipped(images: Tensor, draw: Tensor) -> Tensor:
     return torch.where((draw < 0.5).view(-1, 1, 1, 1), images.flip(3), images)
 
 
-def shifted(images: Tensor, down: Tensor, right: Tensor, *, most: int) -> Tensor:
-    """Each image moved by up to `most` pixels each way; what comes in is zero, as the mean pixel is."""
-    height, width = images.shape[2:]
-    padded = torch.nn.functional.pad(images, (most, most, most, most))
-    rows = (down * (2 * most + 1)).long().view(-1, 1) + torch.arange(height, device=images.device)
-    columns = (right * (2 * most + 1)).long().view(-1, 1) + torch.arange(width, device=images.device)
-    every = torch.arange(len(images), device=images.device).view(-1, 1, 1)
-    # advanced indices around a slice put the channels last
-    return padded[every, :, rows.unsqueeze(2), columns.unsqueeze(1)].permute(0, 3, 1, 2)
+def _mirrored(index: Tensor, size: int) -> Tensor:
+    """Places outside 0..size-1 folded back at the edge."""
+    return (size - 1) - ((size - 1) - index.abs()).abs()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
@@ -23,6 +24,7 @@ from paceline_workloads.data.examples import Batch
 from paceline_workloads.training.batch_norm import with_sync_batch_norm
 from paceline_workloads.training.optimizers import optimizer
 from paceline_workloads.training.options import Options
+from paceline_workloads.training.refuse import refuse
 from paceline_workloads.training.task import Task
 from paceline_workloads.training.workers import Workers
 
@@ -56,7 +58,7 @@ def learner(task: Task, asked: Options, workers: Workers) -> Learner:
     if asked.sync_batch_norm and workers.count > 1:
         plain = with_sync_batch_norm(plain, device=workers.device)
     network: nn.Module = plain
-    if workers.count > 1:
+    if dist.is_initialized():
         # running statistics do not matter while learning; they are made equal before anybody looks at them
         wrapped = DistributedDataParallel(plain, gradient_as_bucket_view=True, **_OWN_BUFFERS)
         _compress(wrapped, asked.exchange)
@@ -126,5 +128,7 @@ def _compress(network: DistributedDataParallel, exchange: str) -> None:
         "bf16": default_hooks.bf16_compress_hook,
         "powersgd": powerSGD_hook.powerSGD_hook,
     }
+    if exchange == "bf16" and dist.get_backend() != "nccl":
+        refuse("--exchange bf16 needs NCCL; this training exchanges by gloo", hint="--exchange fp16")
     if exchange in hooks:
         network.register_comm_hook(state, hooks[exchange])

@@ -61,4 +61,5 @@ def _device(asked: str) -> torch.device:
             f"worker {local} has no device: this node has {devices}", hint="fewer workers, or --device cpu"
         )
     torch.cuda.set_device(local)
+    torch.backends.cudnn.benchmark = True  # batches have one size: the search for the fastest kernel pays
     return torch.device("cuda", local)
