@@ -58,7 +58,7 @@ def task(asked: Options, given: argparse.Namespace) -> Task:
         metrics=partial(_metrics, baselines=_baselines(data)),
         goal="val_mse",
         rises=False,
-        draws=1,
+        draws=2,
     )
 
 
@@ -68,8 +68,9 @@ def _plain(images: Tensor, angles: Tensor, draws: Tensor) -> tuple[Tensor, Tenso
 
 
 def _mirrored(images: Tensor, angles: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
-    """Every second road mirrored; it is then steered the other way."""
-    scaled, _ = _plain(images, angles, draws)
+    """In another light, and every second road mirrored; it is then steered the other way."""
+    light = (0.5 + draws[:, 1]).view(-1, 1, 1, 1)
+    scaled = (images * light).clamp(0, 255) / 127.5 - 1.0
     return flipped(scaled, draws[:, 0]), torch.where(draws[:, 0] < 0.5, -angles, angles)
 
 
