@@ -4,17 +4,19 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from paceline.analysis_json import analysis_data, analysis_from
+from paceline.errors import PacelineError
 from paceline.records import Analysis
 from paceline.report import draw
 from paceline.report.definitions import DEFINITIONS
 from paceline.report.page import page
 from tests.desk import ROOT, environment
-from tests.report_sample import FULL, HOSTILE, STRONG, hostile
+from tests.report_sample import FULL, HOSTILE, STRONG, WEAK, hostile
 
 LARGEST_BYTES = 1_500_000
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -148,6 +150,23 @@ def test_without_vl_convert_the_tables_come_and_the_page_says_how_to_get_picture
     assert "pip install &#39;paceline[report]&#39;" in text
     assert Reader(text).text.count("6.40 ± 0.32") == 1
     assert len(text) < 150_000
+
+
+@needs_pictures
+def test_a_picture_that_cannot_be_drawn_costs_only_itself(monkeypatch):
+    def refused(spec, *, prefix=""):
+        raise PacelineError("a picture cannot be drawn: no ink", hint="the tables have its numbers")
+
+    monkeypatch.setattr(draw, "svg", refused)
+    text = page([("", FULL)])
+    assert "<p>a picture cannot be drawn: no ink; the tables have its numbers.</p>" in text
+    assert "6.40 ± 0.32" in text
+
+
+@needs_pictures
+def test_a_long_name_of_rare_characters_is_drawn():
+    named = [replace(p, point=replace(p.point, backend="🚀" * (60 + i))) for i, p in enumerate(WEAK)]
+    assert "cannot be drawn" not in page([("", replace(FULL, points=tuple(named)))])
 
 
 def test_pictures_are_not_missed_where_there_is_nothing_to_draw(without_pictures):

@@ -16,6 +16,7 @@ from paceline.report.escape import ascii_text, csv_cell, latex_text, markdown_te
 from paceline.report.grid_text import csv_of, latex_of, markdown_of, plain_of
 from paceline.report.latex import latex_report
 from paceline.report.markdown import markdown_report
+from paceline.report.provenance import measured_how
 from paceline.report.sections import sections
 from paceline.report.text import text_report
 from paceline.report.tidy import COLUMNS, tidy_csv
@@ -78,6 +79,15 @@ def test_nested_provenance_is_flat_and_unknown_is_left_out():
         Analysis("v", (), (), source={"workers": {"torch": ["2.13.0", "2.12"]}, "git": None})
     ).rows
     assert rows == (("workers torch", "2.13.0, 2.12"),)
+
+
+def test_how_it_was_measured_is_one_sentence_of_what_is_known():
+    workers = {"device_name": ["T4"], "host": ["a", "b"], "torch": ["2.13.0"], "backend": []}
+    source = {"command": "train.py", "workers": workers, "trials": 8, "started": "2026-11-15T03:45:45+00:00"}
+    assert measured_how(Analysis("v", (), (), source=source)) == (
+        "Measured with train.py: on T4, host a and b, torch 2.13.0, trials: 8, begun 2026-11-15."
+    )
+    assert measured_how(Analysis("v", (), (), source={"table": "times.csv"})) is None
 
 
 def test_tidy_csv_has_one_row_per_point_and_quantity_with_the_raw_value():

@@ -189,13 +189,13 @@ def _dots(analysis: Analysis, mode: Scaling, quantity: str) -> tuple[list[Dot], 
         Dot(name, profile.point.workers, value)
         for name, own in lines(analysis, mode).items()
         for profile in own
-        if (value := getattr(profile, quantity)) is not None
+        if (value := getattr(profile, quantity)) is not None and value.value > 0
     ]
     projected = [
         Dot(name, projection.workers, value)
         for name, own in projected_lines(analysis, mode).items()
         for projection in own
-        if (value := getattr(projection, quantity)) is not None
+        if (value := getattr(projection, quantity)) is not None and value.value > 0
     ]
     shown, left = first_lines(measured)
     kept = {"", *line_names(shown)}
@@ -206,7 +206,9 @@ def _base_workers(found: Mapping[str, Sequence[Profile]]) -> int:
     """The worker count that speed-up is relative to, from its definition: efficiency = speed-up / (workers / base)."""
     for profile in (p for own in found.values() for p in own):
         if profile.speedup and profile.efficiency_ratio:
-            return round(profile.point.workers * profile.efficiency_ratio.value / profile.speedup.value)
+            base = profile.point.workers * profile.efficiency_ratio.value / profile.speedup.value
+            if 1 <= base <= profile.point.workers:
+                return round(base)
     return min(p.point.workers for own in found.values() for p in own)
 
 

@@ -28,7 +28,13 @@ def svg(spec: Spec, *, prefix: str = "") -> str:
     _demand()
     import vl_convert  # here: an extra, and 88 MB
 
-    text = str(vl_convert.vegalite_to_svg(spec))
+    try:
+        text = str(vl_convert.vegalite_to_svg(spec))
+    except ValueError as problem:
+        reason = str(problem).splitlines()[0]
+        raise PacelineError(
+            f"a picture cannot be drawn: {reason}", hint="the tables have its numbers"
+        ) from None
     return _IDS.sub(rf"\g<before>{prefix}\g<name>", text) if prefix else text
 
 

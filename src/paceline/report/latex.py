@@ -12,6 +12,7 @@ from paceline.report.answer_tables import source_table
 from paceline.report.document import Figure
 from paceline.report.escape import latex_text
 from paceline.report.grid_text import latex_of
+from paceline.report.provenance import measured_how
 from paceline.report.sections import sections, title
 
 __all__ = ["latex_report"]
@@ -26,6 +27,8 @@ def _lines(analysis: Analysis, figures: str | None) -> Iterator[str]:
     yield "% Needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs,graphicx,textcomp}."
     yield rf"\section*{{Code performance: {latex_text(title(analysis))}}}"
     yield latex_text(analysis.verdict)
+    if how := measured_how(analysis):
+        yield latex_text(how)
     for recommendation in analysis.recommendations:
         yield f"{latex_text(recommendation.text)} ({latex_text(recommendation.condition)})."
     doubts = [finding for finding in analysis.findings if finding.level != "note"]

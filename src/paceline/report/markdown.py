@@ -9,6 +9,7 @@ from paceline.report.answer_tables import source_table
 from paceline.report.document import Table
 from paceline.report.escape import markdown_text
 from paceline.report.grid_text import markdown_of
+from paceline.report.provenance import measured_how
 from paceline.report.sections import sections_in_words, title
 
 __all__ = ["markdown_report"]
@@ -22,6 +23,8 @@ def markdown_report(analysis: Analysis) -> str:
 def _lines(analysis: Analysis) -> Iterator[str]:
     yield f"# Scaling of {markdown_text(title(analysis))}\n"
     yield f"**{markdown_text(analysis.verdict)}**\n"
+    if how := measured_how(analysis):
+        yield markdown_text(how) + "\n"
     for recommendation in analysis.recommendations:
         goal, text, condition = (
             markdown_text(part)

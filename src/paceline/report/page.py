@@ -16,6 +16,7 @@ from gzip import compress
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from paceline.errors import PacelineError
 from paceline.records import Analysis, Finding
 from paceline.report import draw
 from paceline.report.answer_tables import source_table
@@ -24,6 +25,7 @@ from paceline.report.definitions import DEFINITIONS
 from paceline.report.document import Figure, Section, Spec, Table
 from paceline.report.escape import visible
 from paceline.report.grid_text import csv_of, latex_of, markdown_of
+from paceline.report.provenance import measured_how
 from paceline.report.sections import sections, title
 from paceline.report.tables import overhead_table
 
@@ -45,6 +47,7 @@ class _Study:
     prefix: str
     analysis: Analysis
     verdict: tuple[str, str]  # its first sentence, and the others
+    how: str | None
     sections: tuple[Section, ...]
     overhead: Table | None
     source: Table | None
@@ -94,6 +97,7 @@ def _study(name: str, analysis: Analysis, prefix: str) -> _Study:
         prefix=prefix,
         analysis=analysis,
         verdict=_sentences(analysis.verdict),
+        how=measured_how(analysis),
         sections=tuple(_apart(section, prefix) for section in sections(analysis)),
         overhead=_apart_table(overhead_table(analysis), prefix),
         source=_apart_table(source_table(analysis), prefix),
@@ -121,7 +125,11 @@ def _apart_table(table: Table | None, prefix: str) -> Table | None:
 
 def _picture(figure: Figure) -> Markup:
     """The static picture, one image to a screen reader. vl-convert has escaped every text in it."""
-    text = _FINE.sub(r"\1", _INNER_LABELS.sub("", draw.svg(figure.spec, prefix=f"{figure.id}-")))
+    try:
+        drawn = draw.svg(figure.spec, prefix=f"{figure.id}-")
+    except PacelineError as problem:  # one picture less is no reason for no page
+        return Markup("<p>{}; {}.</p>").format(problem.message, problem.hint)
+    text = _FINE.sub(r"\1", _INNER_LABELS.sub("", drawn))
     label = Markup('<svg role="img" aria-label="{}"').format(figure.title)
     return Markup(_SVG.sub(lambda _: str(label), text, count=1))
 

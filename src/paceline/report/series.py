@@ -41,7 +41,7 @@ def scalings(analysis: Analysis) -> tuple[Scaling, ...]:
 
 def lines(analysis: Analysis, mode: Scaling) -> dict[str, list[Profile]]:
     """Name -> the points of that line that have a speed-up, by worker count."""
-    own = [p for p in analysis.points if p.point.scaling == mode and p.speedup is not None]
+    own = [p for p in analysis.points if p.point.scaling == mode and p.speedup and p.speedup.value > 0]
     names = series_names([p.point for p in own])
     found: dict[str, list[Profile]] = {}
     for profile in sorted(own, key=lambda p: p.point.workers):

@@ -10,6 +10,7 @@ from paceline.report.answer_tables import source_table
 from paceline.report.document import Table
 from paceline.report.escape import ascii_text
 from paceline.report.grid_text import plain_of
+from paceline.report.provenance import measured_how
 from paceline.report.sections import sections_in_words, title
 
 __all__ = ["text_report"]
@@ -26,6 +27,8 @@ def text_report(analysis: Analysis) -> str:
 def _lines(analysis: Analysis) -> Iterator[str]:
     yield from _heading(f"Scaling of {title(analysis)}", "=")
     yield _wrapped(analysis.verdict)
+    if how := measured_how(analysis):
+        yield _wrapped(how)
     yield ""
     for recommendation in analysis.recommendations:
         yield _wrapped(f"To do: {recommendation.text} ({recommendation.condition})", indent="  ")

@@ -6,6 +6,7 @@ into its own light and dark ones.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from paceline.report.document import Spec
@@ -30,6 +31,7 @@ COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _FONT = "system-ui, sans-serif"
 _MOST_TICKS = 9
+_FARTHER = re.compile("[\U00010000-\U0010ffff]")
 
 
 def whole(spec: Spec, *, description: str) -> Spec:
@@ -38,14 +40,15 @@ def whole(spec: Spec, *, description: str) -> Spec:
 
 
 def _visible(spec: Spec) -> Spec:
-    """The same data, its texts without control characters."""
+    """The same data, its texts without control characters, and without characters beyond the basic plane: when a
+    label is too long, the renderer may cut such a one in half, and then it draws nothing at all."""
 
     def clean(data: object) -> object:
         if isinstance(data, dict):
             return {key: clean(value) for key, value in data.items()}
         if isinstance(data, list):
             return [clean(value) for value in data]
-        return visible(data) if isinstance(data, str) else data
+        return _FARTHER.sub("�", visible(data)) if isinstance(data, str) else data
 
     return {key: clean(value) for key, value in spec.items()}
 

@@ -75,6 +75,7 @@
   }
 
   for (const chart of document.querySelectorAll("[data-figure]")) {
+    if (!chart.querySelector("svg")) continue;
     const name = chart.dataset.figure;
     tools(chart.parentElement, [
       button("Save SVG", `Save SVG of the figure ${name}`, () => save(picture(chart), `${name}.svg`)),
