@@ -46,7 +46,8 @@ def test_the_timeline_is_a_chrome_trace_of_rank_0(tmp_path):
     for code, output in run_ranks(2, FAULTS, "trained", timeout_s=30, HOROVOD_TIMELINE=trace):
         assert code == 0, output
     events = [event for event in json.loads(trace.read_text()) if event]
-    rows = {e["pid"]: e["args"]["name"] for e in events if e["ph"] == "M"}
+    assert events[0]["args"]["start_time_since_epoch_in_micros"] > 0
+    rows = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     spans = [(rows[e["pid"]], e["name"]) for e in events if e["ph"] == "X"]
     assert spans.count(("allreduce.gradient 0", "ALLREDUCE")) == 2
     assert spans.count(("allreduce.gradient 1", "NEGOTIATE_ALLREDUCE")) == 1

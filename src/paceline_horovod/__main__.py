@@ -6,7 +6,7 @@ import os
 import runpy
 import sys
 
-from paceline_horovod.alias import install
+from paceline_horovod.alias import install, set_environment
 
 
 def main(argv: list[str]) -> None:
@@ -14,7 +14,8 @@ def main(argv: list[str]) -> None:
     target = argv[1:] if as_module else argv
     if not target:
         sys.exit("usage: python -m paceline_horovod [-m MODULE | SCRIPT] ARGS")
-    install()
+    if install():
+        set_environment()
     sys.argv = target
     sys.path[0] = os.getcwd() if as_module else os.path.dirname(os.path.abspath(target[0]))
     if as_module:

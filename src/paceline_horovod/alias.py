@@ -16,24 +16,27 @@ from types import ModuleType
 
 from paceline_horovod.common.place import as_environment, place
 
-__all__ = ["install"]
+__all__ = ["install", "set_environment"]
 
-# what Horovod calls a module and where it is here, when not at the same place
-_ELSEWHERE = {"horovod.tensorflow.keras": "paceline_horovod.keras"}
+_TF_KERAS, _KERAS = "paceline_horovod.tensorflow.keras", "paceline_horovod.keras"
 
 
 def install(provided: Callable[[], None] | None = None) -> bool:
     """Provide `horovod`; False where one is installed or already provided. `provided` is called at its first import.
 
-    Scripts may read HOROVOD_RANK and its like before hvd.init, so these are set now."""
+    Nothing else changes before that import: a script without Horovod must not notice."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return False
     if importlib.util.find_spec("horovod") is not None:
         return False
-    for name, value in as_environment(place(os.environ)).items():
-        os.environ.setdefault(name, value)
     sys.meta_path.append(_Finder(provided))
     return True
+
+
+def set_environment() -> None:
+    """HOROVOD_RANK and its like, for scripts that read them before hvd.init."""
+    for name, value in as_environment(place(os.environ)).items():
+        os.environ.setdefault(name, value)
 
 
 class _Finder(MetaPathFinder):
@@ -47,15 +50,14 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname.partition(".")[0] != "horovod":
             return None
-        own_name = _ELSEWHERE.get(fullname, "paceline_" + fullname)
-        if fullname == "horovod.tensorflow":
-            own_name = "paceline_horovod"
+        own_name = ("paceline_" + fullname).replace(_TF_KERAS, _KERAS)
         try:
             found = importlib.util.find_spec(own_name)
         except ModuleNotFoundError:
             return None
         if found is None:
             return None
+        set_environment()
         if self._provided is not None:
             self._provided()
             self._provided = None

@@ -19,9 +19,10 @@ def _chain() -> None:
 
 
 def _provide() -> None:
-    from paceline_horovod.alias import install
+    from paceline_horovod.alias import install, set_environment
 
-    install()
+    if install():
+        set_environment()
 
 
 _chain()

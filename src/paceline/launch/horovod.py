@@ -56,7 +56,8 @@ def environment_of(
     """The desk's environment with `folder` searched first, and the cores shared out unless the user has decided."""
     searched = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     threads = environment.get("OMP_NUM_THREADS") or str(max(1, cores // workers))
-    return {**environment, "PYTHONPATH": os.pathsep.join(searched), "OMP_NUM_THREADS": threads}
+    own = {"PYTHONPATH": os.pathsep.join(searched), "OMP_NUM_THREADS": threads}
+    return {"KERAS_BACKEND": "torch", **environment, **own}  # the backend that horovod.keras has here
 
 
 def provide_in(folder: str) -> None:

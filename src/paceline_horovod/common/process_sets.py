@@ -11,7 +11,7 @@ class ProcessSet:
     """Some of the ranks. It has an id, and can be used, once it is registered (hvd.init or hvd.add_process_set)."""
 
     def __init__(self, ranks_or_comm: Sequence[int]) -> None:
-        if not isinstance(ranks_or_comm, (list, tuple, range)):
+        if not isinstance(ranks_or_comm, (list, tuple, range, set)):
             raise ValueError(
                 f"a process set is made of a list of ranks, not of {type(ranks_or_comm).__name__}"
             )

@@ -6,7 +6,7 @@ optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=network.named_p
 hvd.broadcast_parameters(network.state_dict(), root_rank=0)
 """
 
-from paceline_horovod.torch import built, mpi_ops
+from paceline_horovod.torch import built, elastic, mpi_ops
 from paceline_horovod.torch.built import *  # noqa: F403
 from paceline_horovod.torch.compression import Compression
 from paceline_horovod.torch.functions import (
@@ -27,6 +27,7 @@ __all__ = [
     "broadcast_object",
     "broadcast_optimizer_state",
     "broadcast_parameters",
+    "elastic",
 ]
 __all__ += built.__all__
 __all__ += mpi_ops.__all__

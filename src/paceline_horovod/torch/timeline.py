@@ -1,12 +1,13 @@
 """HOROVOD_TIMELINE: every collective of rank 0 as a Chrome trace (chrome://tracing, Perfetto).
 
-For each name, one row: NEGOTIATE_… from the request until all ranks were ready, then the collective itself.
+Times count from `start_time_since_epoch_in_micros`, given in the first event. For each name, one row: NEGOTIATE_… from the request until all ranks were ready, then the collective itself.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+from time import monotonic, time_ns
 from typing import Any, TextIO
 
 from paceline_horovod.common.request import Request
@@ -28,6 +29,8 @@ class Timeline:
             self._rows = {}
             self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - open until close
             self._file.write("[\n")
+            begun = {"start_time_since_epoch_in_micros": time_ns() // 1000 - int(monotonic() * 1e6)}
+            self._write({"name": "clock", "ph": "M", "pid": 0, "args": begun})
 
     def add(self, request: Request, *, asked_s: float, begun_s: float, ended_s: float) -> None:
         """One collective: asked for, begun on all ranks, ended on this one."""

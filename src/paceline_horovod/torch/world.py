@@ -175,7 +175,12 @@ def _start_torch(at: Place) -> None:
             f"rank {at.rank} of {at.size} does not know where rank 0 is: MASTER_ADDR and MASTER_PORT are not set; "
             f"start the script with: paceline horovod run -np {at.size} python script.py"
         )
-    dist.init_process_group(backend, rank=at.rank, world_size=at.size)
+    # torchrun may keep its store when it restarts the workers: addresses of the dead must not be found in it
+    meet, prefixed = dist.rendezvous, dist.PrefixStore  # type: ignore[attr-defined]
+    store, rank, size = next(iter(meet("env://", at.rank, at.size)))
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    fresh = prefixed(f"paceline_horovod/{attempt}", store)
+    dist.init_process_group(backend, store=fresh, rank=rank, world_size=size)
 
 
 def _listen(at: Place) -> tuple[Listener | None, list[tuple[str, int]], str]:

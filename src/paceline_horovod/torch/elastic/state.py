@@ -1,0 +1,139 @@
+"""What survives a restart: networks, optimizers, samplers and plain values, as of the last commit."""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from paceline_horovod.torch import world
+from paceline_horovod.torch.elastic.sampler import ElasticSampler
+from paceline_horovod.torch.functions import (
+    allgather_object,
+    broadcast_object,
+    broadcast_optimizer_state,
+    broadcast_parameters,
+)
+
+__all__ = ["ObjectState", "TorchState", "commit_file"]
+
+
+def commit_file() -> Path:
+    """Where this training's commit lies: the same file for all restarts of one launch."""
+    folder = os.environ.get("PACELINE_HOROVOD_STATE")
+    launch = os.environ.get("TORCHELASTIC_RUN_ID", "alone")
+    if folder:
+        return Path(folder) / f"commit-{launch}.pt"
+    return Path(tempfile.gettempdir()) / f"paceline-horovod-{launch}-{os.getppid()}.pt"
+
+
+class ObjectState:
+    """Plain values as attributes: state.epoch, state.batch. They must be picklable."""
+
+    def __init__(self, **values: Any) -> None:
+        self._values = list(values)
+        self._callbacks: list[Callable[[], None]] = []
+        for name, value in values.items():
+            setattr(self, name, value)
+        self._saved: dict[str, Any] = {}
+        self.save()
+
+    def register_reset_callbacks(self, callbacks: Iterable[Callable[[], None]]) -> None:
+        """Called after a restart, before training goes on: to scale the learning rate to the new size, say."""
+        self._callbacks.extend(callbacks)
+
+    def on_reset(self) -> None:
+        for callback in self._callbacks:
+            callback()
+
+    def commit(self) -> None:
+        """Remember the state, so that a restart goes on from here. All ranks call it; rank 0 writes the file."""
+        self.save()
+        if world.rank() == 0:
+            write_commit(self._saved)
+
+    def check_host_updates(self) -> None:
+        """torchrun itself ends and restarts the workers when hosts come or go: there is nothing to ask here."""
+
+    def save(self) -> None:
+        """Remember the state in memory, for restore()."""
+        self._saved = {name: copy.deepcopy(getattr(self, name)) for name in self._values}
+
+    def restore(self) -> None:
+        """Back to the last save or commit."""
+        self.load(self._saved)
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """The state that a commit file held."""
+        for name in self._values:
+            setattr(self, name, copy.deepcopy(saved[name]))
+        self._saved = saved
+
+    def sync(self) -> None:
+        """Everybody gets rank 0's values."""
+        values = broadcast_object({name: getattr(self, name) for name in self._values})
+        for name, value in values.items():
+            setattr(self, name, value)
+        self.save()
+
+
+class TorchState(ObjectState):
+    """A network, an optimizer, any other modules, optimizers and ElasticSamplers by name, and plain values."""
+
+    def __init__(self, model: Any = None, optimizer: Any = None, **others: Any) -> None:
+        given = {"model": model, "optimizer": optimizer, **others}
+        stateful = (torch.nn.Module, torch.optim.Optimizer, ElasticSampler)
+        self._stateful = {name: value for name, value in given.items() if isinstance(value, stateful)}
+        for name, value in self._stateful.items():
+            setattr(self, name, value)
+        super().__init__(**{k: v for k, v in given.items() if k not in self._stateful and v is not None})
+
+    def save(self) -> None:
+        super().save()
+        for name, value in self._stateful.items():
+            self._saved[name] = copy.deepcopy(value.state_dict())
+
+    def load(self, saved: dict[str, Any]) -> None:
+        super().load(saved)
+        for name, value in self._stateful.items():
+            value.load_state_dict(copy.deepcopy(saved[name]))
+
+    def sync(self) -> None:
+        """Everybody gets rank 0's state; samplers get what any rank has processed."""
+        for value in self._stateful.values():
+            if isinstance(value, torch.nn.Module):
+                broadcast_parameters(value.state_dict(), root_rank=0)
+            elif isinstance(value, torch.optim.Optimizer):
+                broadcast_optimizer_state(value, root_rank=0)
+            else:
+                _share_processed(value)
+        super().sync()
+
+    def commit(self) -> None:
+        for value in self._stateful.values():
+            if isinstance(value, ElasticSampler):
+                # the dealing of this epoch stays as it is: only what is remembered must be everybody's
+                value.processed_indices = set().union(*allgather_object(value.processed_indices))
+        super().commit()
+
+
+def write_commit(saved: dict[str, Any]) -> None:
+    """Whole or not at all: a worker killed while writing leaves the commit before."""
+    path = commit_file()
+    buffer = io.BytesIO()
+    torch.save(saved, buffer)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_bytes(buffer.getvalue())
+    os.replace(part, path)
+
+
+def _share_processed(sampler: ElasticSampler) -> None:
+    states = allgather_object(sampler.state_dict())
+    processed: set[int] = set().union(*(state["processed_indices"] for state in states))
+    sampler.load_state_dict({"epoch": states[0]["epoch"], "processed_indices": sorted(processed)})
