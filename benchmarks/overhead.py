@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 
@@ -79,7 +80,7 @@ def work(args: argparse.Namespace) -> None:
     else:
         channels = [3, 24, 48, 48]
         layers: list[torch.nn.Module] = []
-        for before, after in zip(channels, channels[1:], strict=False):
+        for before, after in pairwise(channels):
             layers += [torch.nn.Conv2d(before, after, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2)]
         network = torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(48 * 16, 10))
         inputs = torch.randn(4096, 3, 32, 32)

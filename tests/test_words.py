@@ -9,7 +9,9 @@ from pathlib import Path
 from paceline import records
 
 WORDS = (Path(__file__).parent.parent / "docs" / "words.md").read_text(encoding="utf-8")
-LISTED = {word for row in re.findall(r"^\| ([A-Z][\w, ]*) \|", WORDS, re.MULTILINE) for word in row.split(", ")}
+LISTED = {
+    word for row in re.findall(r"^\| ([A-Z][\w, ]*) \|", WORDS, re.MULTILINE) for word in row.split(", ")
+}
 PARTS = {"Exchange", "BucketReady", "WorkerRecord", "TrialResult", "Plan"}  # pieces of the nouns above
 
 

@@ -1,13 +1,13 @@
 """What can go wrong, as one tree. Every error says what happened, then one thing to do.
 
-    PacelineError                  exit 1
-    ├── UsageError                 exit 1   the command line or study.toml asks for something impossible
-    ├── TableError                 exit 1   a measurement table cannot be understood: row, column, fix
-    ├── StudyError                 exit 1   a study folder is damaged, foreign or in use
-    │   └── StudyInUse             exit 1   another desk holds the study
-    ├── NothingMeasured            exit 2   no trial gave a usable measurement
-    ├── ThresholdFailed            exit 3   a --fail-if condition held
-    └── Interrupted                exit 130 Ctrl-C; what was measured is kept
+PacelineError                  exit 1
+├── UsageError                 exit 1   the command line or study.toml asks for something impossible
+├── TableError                 exit 1   a measurement table cannot be understood: row, column, fix
+├── StudyError                 exit 1   a study folder is damaged, foreign or in use
+│   └── StudyInUse             exit 1   another desk holds the study
+├── NothingMeasured            exit 2   no trial gave a usable measurement
+├── ThresholdFailed            exit 3   a --fail-if condition held
+└── Interrupted                exit 130 Ctrl-C; what was measured is kept
 """
 
 __all__ = [
