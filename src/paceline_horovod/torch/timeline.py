@@ -1,6 +1,7 @@
 """HOROVOD_TIMELINE: every collective of rank 0 as a Chrome trace (chrome://tracing, Perfetto).
 
-Times count from `start_time_since_epoch_in_micros`, given in the first event. For each name, one row: NEGOTIATE_… from the request until all ranks were ready, then the collective itself.
+Times count from `start_time_since_epoch_in_micros`, given in the first event. One row per name:
+NEGOTIATE_… from the request until all ranks were ready, then the collective itself.
 """
 
 from __future__ import annotations
