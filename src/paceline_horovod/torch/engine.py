@@ -21,7 +21,7 @@ import torch.distributed as dist
 from paceline_horovod.common.exceptions import DuplicateNameError, HorovodInternalError
 from paceline_horovod.common.lines import BYE
 from paceline_horovod.common.request import Request, Response, from_line, to_line
-from paceline_horovod.torch.exchange import Members, carry_out
+from paceline_horovod.torch.exchange import Members, carry_out, new_group
 from paceline_horovod.torch.timeline import Timeline
 
 __all__ = ["Engine", "Pending"]
@@ -66,6 +66,8 @@ class Engine:
         self.rank = rank
         self.timeline = timeline
         self.sets: dict[int, Members] = {0: everybody}
+        self.joined_device = 0  # where a joined rank puts its zeros, when the others' tensors are on CUDA
+        self._streams: dict[torch.device, Any] = {}
         self._connection = connection
         self._pending: dict[tuple[int, str], Pending] = {}
         self._lock = threading.Lock()
@@ -132,7 +134,7 @@ class Engine:
         begun_s = monotonic()
         try:
             if pending is None:  # this rank has joined: it takes part with zeros
-                carry_out(response, _zeros(response.request), self.sets[response.process_set])
+                self._contribute_zeros(response)
             else:
                 pending.response = response
                 pending.results = self._on_its_device(response, pending)
@@ -159,7 +161,9 @@ class Engine:
                 return carry_out(response, pending.tensors, members)
             device = pending.tensors[0].device
             new_stream: Any = torch.cuda.Stream
-            stream = new_stream(device)
+            if device not in self._streams:
+                self._streams[device] = new_stream(device)
+            stream = self._streams[device]
             with torch.cuda.device(device), torch.cuda.stream(stream):
                 stream.wait_event(pending.ready_mark)
                 results = carry_out(response, pending.tensors, members)
@@ -168,8 +172,16 @@ class Engine:
                 pending.result_mark = stream.record_event()
             return results
 
+    def _contribute_zeros(self, response: Response) -> None:
+        members = self.sets[response.process_set]
+        if response.request.device != "cuda":
+            carry_out(response, _zeros(response.request), members)
+            return
+        with torch.cuda.device(self.joined_device):
+            carry_out(response, _zeros(response.request), members)
+
     def _add_set(self, request: Request) -> None:
-        group = dist.new_group(list(request.ranks))
+        group = new_group(request.ranks)
         own = request.ranks.index(self.rank) if self.rank in request.ranks else -1
         self.sets[request.root_rank] = Members(request.ranks, own, group)
 

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from paceline_horovod.common.request import Request, Response
 from paceline_horovod.torch.adasum import adasum_of
 
-__all__ = ["Members", "carry_out", "share"]
+__all__ = ["Members", "carry_out", "new_group", "share"]
 
 _OPS = {
     "Average": dist.ReduceOp.SUM,
@@ -44,6 +44,14 @@ class Members:
     @property
     def size(self) -> int:
         return len(self.ranks)
+
+
+def new_group(ranks: Sequence[int]) -> Any:
+    """A torch.distributed group of these ranks, on the backend of the default group. Every rank must call it.
+
+    A script may have begun with NCCL alone, which cannot move what lies on the CPU: then gloo is added."""
+    only_nccl = dist.get_backend() == "nccl"
+    return dist.new_group(list(ranks), backend="cpu:gloo,cuda:nccl" if only_nccl else None)
 
 
 def carry_out(response: Response, tensors: Sequence[torch.Tensor], members: Members) -> list[torch.Tensor]:

@@ -9,6 +9,7 @@ import torch
 from paceline_horovod.common.exceptions import HorovodInternalError
 from paceline_horovod.common.process_sets import ProcessSet, global_process_set
 from paceline_horovod.common.request import Request
+from paceline_horovod.torch import built
 from paceline_horovod.torch.asynchronous import (
     Splits,
     Tensors,
@@ -27,6 +28,7 @@ from paceline_horovod.torch.asynchronous import (
     sparse_allreduce_async,
 )
 from paceline_horovod.torch.autograd import dealt, gathered, reduced, scattered, sent_out
+from paceline_horovod.torch.built import *  # noqa: F403 - where Horovod has them too
 from paceline_horovod.torch.compression import Compression, Compressor
 from paceline_horovod.torch.handles import ask, poll, synchronize
 from paceline_horovod.torch.ops import Adasum, Average, Max, Min, Op, Product, Sum, chosen_op
@@ -101,6 +103,7 @@ __all__ = [
     "stop_timeline",
     "synchronize",
 ]
+__all__ += built.__all__
 
 
 def allreduce(
@@ -256,8 +259,10 @@ def grouped_reducescatter(
 def join(device: int = -1) -> int:
     """This rank has no more data: until the others are done too, it takes part in their sums with zeros.
 
-    The rank that joined last. `device` is accepted for old scripts; the zeros lie where the others' tensors do."""
+    The rank that joined last. `device` is the GPU for the zeros; by default the current one."""
     here = world()
+    if device >= 0 or torch.cuda.is_available():
+        here.engine.joined_device = device if device >= 0 else torch.cuda.current_device()
     answer = here.engine.submit(Request("join", "join"), ()).wait()
     here.unnamed[0] = 0  # the ranks made different numbers of calls: count together again
     return answer.last_joined

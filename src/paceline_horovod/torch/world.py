@@ -19,7 +19,7 @@ from paceline_horovod.common.place import Place, as_environment, place
 from paceline_horovod.common.process_sets import ProcessSet, global_process_set
 from paceline_horovod.common.request import Request
 from paceline_horovod.torch.engine import Engine
-from paceline_horovod.torch.exchange import Members
+from paceline_horovod.torch.exchange import Members, new_group
 from paceline_horovod.torch.timeline import Timeline
 
 _NOT_YET = "Horovod has not been initialized; use hvd.init()."
@@ -58,7 +58,7 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] |
     for name, value in as_environment(at).items():
         os.environ.setdefault(name, value)
     _start_torch(at)
-    everybody = Members(tuple(range(at.size)), at.rank, dist.new_group(list(range(at.size))))
+    everybody = Members(tuple(range(at.size)), at.rank, new_group(range(at.size)))
     listener, addresses, secret = _listen(at)
     shared: list[Any] = [addresses, secret]
     dist.broadcast_object_list(shared, src=0)
