@@ -11,7 +11,7 @@ SRC = Path(__file__).parent.parent / "src"
 LAYERS = """errors units records
 stats collectives step_law observe least_squares reliability constants
 config plan table migrate
-split links timeline
+split links
 curve convergence measured
 fit baselines prior
 project check refuse whatif

@@ -6,6 +6,7 @@ from paceline.answers import Ask, Cluster, answers
 from paceline.links import LinkBelief
 from paceline.observe import Setting
 from paceline.records import Estimate, Link, Point, Profile
+from paceline.refuse import Cores
 
 _BETWEEN = LinkBelief(1e9, 0.5, 1e-4, 1.0, "declared")
 
@@ -89,3 +90,30 @@ def test_two_nodes_only_is_a_doubt():
 
 def test_the_same_question_has_the_same_answer():
     assert _asked(_NODE, Setting(8, 1, 32)) == _asked(_NODE, Setting(8, 1, 32))
+
+
+def test_workers_that_would_share_cores_are_refused_and_not_recommended():
+    cluster = Cluster(cores=Cores(per_node=8, per_worker=2))
+    found = answers(_NODE, "step", cluster=cluster, ask=Ask(project_to=(4, 8)))
+    assert [r.rule for r in found.refusals] == ["more-workers-than-cores"]
+    assert found.refusals[0].workers == 8
+    assert "8 workers on one node keep 16 cores busy and it has 8" in found.refusals[0].reason
+    assert all((r.workers or 1) <= 4 for r in found.recommendations)
+
+
+def test_declared_nodes_are_other_machines_whose_cores_nobody_counted():
+    cluster = Cluster(workers_per_node=8, cores=Cores(per_node=2))
+    assert answers(_NODE, "step", cluster=cluster, ask=Ask(project_to=(8,))).projections
+
+
+def test_a_backend_that_the_workers_saw_counts_where_the_points_name_none():
+    free = answers(_NODE, "step", ask=Ask(project_to=(8,))).fit.explanation
+    rings = answers(_NODE, "step", cluster=Cluster(backend="gloo"), ask=Ask(project_to=(8,))).fit.explanation
+    assert "4 structures" in free
+    assert "2 structures" in rings
+
+
+def test_what_would_help_is_a_count_that_was_not_measured_yet():
+    profiles = [_profile(4, 0.10), _profile(8, 0.18)]
+    for refused in _asked(profiles, Setting(16, 1, 32), Setting(128, 1, 32), Setting(256, 1, 32)).refusals:
+        assert int(refused.would_help.split()[1]) > 8

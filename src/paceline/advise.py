@@ -21,13 +21,13 @@ from paceline.fit import Law
 from paceline.observe import Setting
 from paceline.project import Draws, draws, estimate_of
 from paceline.records import Estimate, Projection, Recommendation
-from paceline.refuse import price_text
+from paceline.refuse import Cores, price_text
 from paceline.step_law import Array
-from paceline.units import duration_text
+from paceline.units import TIME_OF, duration_range_text, duration_text, range_text
+from paceline.verdict import WORTH_PER_DOUBLING, workers_text
 
-__all__ = ["WORTH_PER_DOUBLING", "Prices", "recommendations"]
+__all__ = ["Prices", "recommendations"]
 
-WORTH_PER_DOUBLING = 1.5
 _SURE = 0.9
 _MEASUREMENT_SD = 0.03
 
@@ -61,21 +61,26 @@ class _Candidates:
 
 
 def recommendations(
-    law: Law, projected: Sequence[Projection], *, epochs: EpochsLaw | None, prices: Prices
+    law: Law,
+    projected: Sequence[Projection],
+    *,
+    epochs: EpochsLaw | None,
+    prices: Prices,
+    cores: Cores | None = None,
 ) -> tuple[Recommendation, ...]:
     """What follows for the batch that was measured at most counts."""
     candidates = _candidates(law, projected, epochs, prices)
     if candidates is None or len(candidates.settings) < 2:
         return ()
-    found = [_fastest(candidates, prices), _cheapest(candidates, prices), _knee(candidates, prices)]
+    found = [_fastest(candidates), _cheapest(candidates), _knee(candidates, prices)]
     if prices.deadline_s is not None:
-        found.append(_deadline(candidates, prices, prices.deadline_s))
+        found.append(_deadline(candidates, prices.deadline_s))
     if prices.budget is not None:
         found.append(_budget(candidates, prices, prices.budget))
-    found.append(_pareto(candidates, prices))
+    found.append(_pareto(candidates))
     if prices.worker_watts is not None:
         found.append(_energy(candidates, prices.worker_watts))
-    following = _next_measurement(law, projected)
+    following = _next_measurement(law, projected, cores)
     return (*found, *([following] if following is not None else []))
 
 
@@ -99,12 +104,9 @@ def _candidates(
         return None
     predicted = draws(law, settings)
     time = _exact_where_measured(law, settings, predicted)
-    what, complete = (
-        {"step": "sample", "sample": "sample", "epoch": "epoch", "job": "training"}[observed.kind],
-        False,
-    )
+    what = TIME_OF[observed.kind]
     if observed.kind == "step" and batch is not None:
-        time = time / np.array([s.workers * batch for s in settings])
+        time, what = time / np.array([s.workers * batch for s in settings]), "sample"
         if observed.samples is not None:
             time, what = time * observed.samples, "epoch"
     complete = observed.kind == "job"
@@ -145,14 +147,14 @@ def _exact_where_measured(law: Law, settings: Sequence[Setting], predicted: Draw
     return time
 
 
-def _fastest(c: _Candidates, prices: Prices) -> Recommendation:
+def _fastest(c: _Candidates) -> Recommendation:
     best = int(np.argmin(np.median(c.time_s, axis=0)))
-    return _recommend("fastest", c, best, prices, f"{_workers(c, best)} the fastest")
+    return _recommend("fastest", c, best)
 
 
-def _cheapest(c: _Candidates, prices: Prices) -> Recommendation:
+def _cheapest(c: _Candidates) -> Recommendation:
     best = int(np.argmin(np.mean(c.cost, axis=0)))
-    return _recommend("cheapest", c, best, prices, f"{_workers(c, best)} the cheapest")
+    return _recommend("cheapest", c, best)
 
 
 def _knee(c: _Candidates, prices: Prices) -> Recommendation:
@@ -160,9 +162,7 @@ def _knee(c: _Candidates, prices: Prices) -> Recommendation:
         workers = np.array([float(s.workers) for s in c.settings])
         total = (prices.value_per_hour + prices.per_worker_hour * workers) * np.median(c.time_s, axis=0)
         best = int(np.argmin(total))
-        return _recommend(
-            "knee", c, best, prices, f"at this value of an hour {c.settings[best].workers} workers pay best"
-        )
+        return _recommend("knee", c, best, "pays best at this value of an hour")
     best = 0
     for before, after in pairwise(range(len(c.settings))):
         doublings = np.log2(c.settings[after].workers / c.settings[before].workers)
@@ -172,15 +172,17 @@ def _knee(c: _Candidates, prices: Prices) -> Recommendation:
         if gain < WORTH_PER_DOUBLING:
             break
         best = after
-    text = (
-        f"{_workers(c, best)} the most for which every doubling still gains at least {WORTH_PER_DOUBLING:g}x"
+    if not best:
+        return _recommend("knee", c, best, f"the first doubling gains less than {WORTH_PER_DOUBLING:g}x")
+    return _recommend(
+        "knee",
+        c,
+        best,
+        f"every doubling up to here gains at least {WORTH_PER_DOUBLING:g}x; {_marginal(c, best, prices)}",
     )
-    if best:
-        text += f"; {_marginal(c, best, prices)}"
-    return _recommend("knee", c, best, prices, text)
 
 
-def _deadline(c: _Candidates, prices: Prices, deadline_s: float) -> Recommendation:
+def _deadline(c: _Candidates, deadline_s: float) -> Recommendation:
     if not c.complete:
         return _unanswered(
             "deadline", f"a deadline needs the time of a whole training, the table has that of one {c.what}"
@@ -191,8 +193,9 @@ def _deadline(c: _Candidates, prices: Prices, deadline_s: float) -> Recommendati
             "deadline", f"no candidate ends within {duration_text(deadline_s)} with 90 % probability"
         )
     best = min(sure, key=lambda i: float(np.mean(c.cost[:, i])))
-    text = f"{_workers(c, best)} the cheapest to end within {duration_text(deadline_s)}"
-    return _recommend("deadline", c, best, prices, text)
+    return _recommend(
+        "deadline", c, best, f"the cheapest that ends within {duration_text(deadline_s)}, 9 times in 10"
+    )
 
 
 def _budget(c: _Candidates, prices: Prices, budget: float) -> Recommendation:
@@ -205,10 +208,12 @@ def _budget(c: _Candidates, prices: Prices, budget: float) -> Recommendation:
             f"no candidate stays within {budget:g} {prices.currency}".strip() + " with 90 % probability",
         )
     best = min(sure, key=lambda i: float(np.median(c.time_s[:, i])))
-    return _recommend("budget", c, best, prices, f"{_workers(c, best)} the fastest within {budget:g}")
+    return _recommend(
+        "budget", c, best, f"the fastest within {budget:g} {prices.currency}".rstrip() + ", 9 times in 10"
+    )
 
 
-def _pareto(c: _Candidates, prices: Prices) -> Recommendation:
+def _pareto(c: _Candidates) -> Recommendation:
     kept = []
     for i in range(len(c.settings)):
         rivals = (
@@ -226,7 +231,7 @@ def _pareto(c: _Candidates, prices: Prices) -> Recommendation:
         None,
         None,
         None,
-        _condition(c, 0),
+        "each is the best choice for some price of time",
         f"neither slower nor dearer than another: {names} workers",
     )
 
@@ -237,11 +242,13 @@ def _energy(c: _Candidates, watts: float) -> Recommendation:
     value = estimate_of(energy[:, best], len(c.settings))
     return Recommendation(
         "energy", c.settings[best].workers, c.settings[best].per_worker_batch, None, None, value, _condition(c, best),
-        f"{c.settings[best].workers} workers use the least energy: {value.value:.3g} kWh per {c.what}",
+        f"{workers_text(c.settings[best].workers)}: the least energy, {range_text(value, unit=' kWh')} per {c.what}",
     )  # fmt: skip
 
 
-def _next_measurement(law: Law, projected: Sequence[Projection]) -> Recommendation | None:
+def _next_measurement(
+    law: Law, projected: Sequence[Projection], cores: Cores | None
+) -> Recommendation | None:
     """The candidate between what was measured and what is foreseen whose result says most about the farthest one."""
     far = [p for p in projected if p.time_s.low and p.time_s.high]
     if not far:
@@ -262,7 +269,7 @@ def _next_measurement(law: Law, projected: Sequence[Projection]) -> Recommendati
         if 2 * largest < target.workers
         else []
     )
-    tried = list(dict.fromkeys(tried))
+    tried = [s for s in dict.fromkeys(tried) if cores is None or cores.suffice(s.workers, s.nodes)]
     if not tried:
         return None
     logs = np.log(draws(law, [aim, *tried]).time_s)
@@ -288,15 +295,28 @@ def _next_measurement(law: Law, projected: Sequence[Projection]) -> Recommendati
     )
 
 
-def _recommend(goal: str, c: _Candidates, i: int, prices: Prices, text: str) -> Recommendation:
+def _recommend(goal: str, c: _Candidates, i: int, why: str = "") -> Recommendation:
     gain = estimate_of(c.time_s[:, 0] / c.time_s[:, i], len(c.settings))
     cost = estimate_of(c.cost[:, i], len(c.settings))
-    middle = float(np.median(c.time_s[:, i]))
-    dearer = float(np.median(c.cost[:, i] / c.cost[:, 0]))
-    first = c.settings[0].workers
-    text += f": {duration_text(middle)} per {c.what}, {gain.value:.2f}x the speed of {first} for {dearer:.2f}x its cost"
+    spent = estimate_of(c.time_s[:, i], len(c.settings))
+    dearer = estimate_of(c.cost[:, i] / c.cost[:, 0], len(c.settings))
+    if c.measured[i]:  # its own repeats say how sure it is, the table of points shows that
+        time, speed, price = duration_text(spent.value), f"{gain.value:.2f}x", f"{dearer.value:.2f}x"
+    else:
+        time = duration_range_text(spent)
+        speed, price = range_text(gain, unit="x"), range_text(dearer, unit="x")
+    text = f"{workers_text(c.settings[i].workers)}: {time} per {c.what}"
+    if i:
+        text += f", {speed} the speed of {workers_text(c.settings[0].workers)} for {price} its cost"
     return Recommendation(
-        goal, c.settings[i].workers, c.settings[i].per_worker_batch, None, gain, cost, _condition(c, i), text
+        goal,
+        c.settings[i].workers,
+        c.settings[i].per_worker_batch,
+        None,
+        gain,
+        cost,
+        _condition(c, i),
+        f"{text}; {why}" if why else text,
     )
 
 
@@ -308,7 +328,7 @@ def _marginal(c: _Candidates, i: int, prices: Prices) -> str:
         return "the last step up saved nothing"
     if prices.per_worker_hour is None and prices.per_node_hour is None:
         return f"the last hour saved costs {max(0.0, extra) / 3600.0 / saved:.2g} worker-hours more"
-    return f"the last hour saved costs {max(0.0, extra) / saved:.3g} {prices.currency}".rstrip()
+    return f"the last hour saved costs {max(0.0, extra) / saved:.2g} {prices.currency}".rstrip()
 
 
 def _condition(c: _Candidates, i: int) -> str:
@@ -316,14 +336,9 @@ def _condition(c: _Candidates, i: int) -> str:
     batch = c.settings[i].per_worker_batch
     if c.what.startswith("training to"):
         return f"{seen}; epochs from the accuracy curves"
-    if batch is None:
-        return f"{seen}; time only, accuracy was not looked at"
-    return f"{seen}; time only: holds if accuracy survives a global batch of {batch * c.settings[i].workers}"
-
-
-def _workers(c: _Candidates, i: int) -> str:
-    count = c.settings[i].workers
-    return "1 worker is" if count == 1 else f"{count} workers are"
+    if batch is None or i == 0:
+        return f"{seen}; time only: accuracy was not looked at"
+    return f"{seen}; time only: if accuracy survives a global batch of {batch * c.settings[i].workers}"
 
 
 def _unanswered(goal: str, why: str) -> Recommendation:

@@ -1,33 +1,86 @@
-"""The whole pure pipeline for a study, on one screen: results -> launches -> curve -> findings -> verdict."""
+"""The whole pure pipeline for a study: results -> launches -> curve -> findings -> answers -> verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from paceline.answers import Answers, Ask, Cluster, answers
 from paceline.check import study_findings
+from paceline.cluster_seen import with_seen
 from paceline.curve import curve, launches
+from paceline.errors import PacelineError
 from paceline.plan import plan_study
-from paceline.records import Analysis, Failure, Profile, Study, TrialResult
+from paceline.records import Analysis, Failure, Finding, Profile, Refusal, Study, TrialResult
 from paceline.verdict import verdict
 from paceline.verdict_thresholds import thresholds
 
 __all__ = ["study_analysis"]
 
+_UNSOUND = {"no-exchange", "replicas-differ"}  # workers that trained apart time something else
+_NOTHING = Answers(None, (), (), (), None, ())
 
-def study_analysis(study: Study, results: Sequence[TrialResult], source: Mapping[str, object]) -> Analysis:
+
+def study_analysis(
+    study: Study,
+    results: Sequence[TrialResult],
+    source: Mapping[str, object],
+    *,
+    ask: Ask | None = None,
+    cluster: Cluster | None = None,
+) -> Analysis:
     """Everything that the Trials of a Study say. `source`: where they come from, for the report's provenance."""
     groups = launches(plan_study(study).points, results, warmup=study.warmup, steps=study.steps)
     profiles = curve(groups)
     findings = study_findings(groups, profiles)
+    found = _answers(profiles, findings, ask or Ask(), with_seen(cluster, results))
+    findings = (*findings, *found.findings)
     return Analysis(
         verdict=verdict(profiles, findings),
         points=profiles,
         findings=findings,
         baseline=_baseline(profiles),
         source=source,
+        fit=found.fit,
+        projections=found.projections,
+        refusals=found.refusals,
+        recommendations=found.recommendations,
+        convergence=found.convergence,
         thresholds=thresholds(profiles),
         failures=tuple(_failure(result) for result in results if result.state != "ok"),
     )
+
+
+def _answers(profiles: Sequence[Profile], findings: Sequence[Finding], ask: Ask, cluster: Cluster) -> Answers:
+    """Fit, projections and advice; a fit that fails becomes a doubt and never costs the study what was measured."""
+    measured = [profile for profile in profiles if profile.step_s is not None]
+    if not measured:
+        return _NOTHING
+    unsound = next((f for f in findings if f.level == "void" or f.id in _UNSOUND), None)
+    if unsound is not None:
+        return _unsound(unsound, max(profile.point.workers for profile in measured))
+    try:
+        return answers(profiles, "step", cluster=cluster, ask=ask)
+    except (PacelineError, ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        doubt = Finding(
+            "no-projection",
+            "doubt",
+            f"nothing could be projected from these measurements: {error}",
+            hint="measure more counts or launches; the measured points stand",
+        )
+        return Answers(None, (), (), (), None, (doubt,))
+
+
+def _unsound(finding: Finding, largest: int) -> Answers:
+    """Nothing is projected from measurements that are not of one training on all workers."""
+    refusal = Refusal(
+        2 * largest,
+        "unsound",
+        f"the measurements are not those of one training: {finding.message}",
+        finding.hint or "mend the script, then measure again",
+    )
+    return Answers(None, (), (refusal,), (), None, ())
 
 
 def _failure(result: TrialResult) -> Failure:

@@ -6,17 +6,19 @@ A series (one device, one backend, one set of flags) gets one law. What is asked
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.advise import Prices, recommendations
+from paceline.advise import recommendations
+from paceline.answers_ask import Ask, Cluster
+from paceline.answers_settings import placed, wanted_settings
 from paceline.baselines import METHODS, held_out_error
-from paceline.convergence import Curve, EpochsLaw, convergence_of, epochs_law
+from paceline.convergence import EpochsLaw, convergence_of, epochs_law
 from paceline.fit import Law, fit_law, parameters, unidentified
-from paceline.links import LinkBelief, measured
+from paceline.links import measured
 from paceline.observe import Observed, Setting, labels, observe
-from paceline.project import draws, projections
+from paceline.project import draws, estimate_of, projections
 from paceline.records import (
     Convergence,
     Finding,
@@ -28,50 +30,11 @@ from paceline.records import (
     Refusal,
     TimeKind,
 )
-from paceline.refuse import incomparable, refusal, too_wide
-from paceline.whatif import changed_law
+from paceline.refuse import Cores, incomparable, refusal, too_wide
+from paceline.units import range_text
+from paceline.whatif import NO_CHANGE, changed_law
 
-__all__ = ["Answers", "Ask", "Change", "Cluster", "answers"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """What is declared about the machines: workers per node, and what is believed of each link class."""
-
-    workers_per_node: int | None = None
-    inside: LinkBelief | None = None
-    between: LinkBelief | None = None
-    gradient_bytes: float | None = None
-    description: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A what-if: links so many times as fast, gradients so much smaller, buckets so many times as large."""
-
-    link_ratio: float = 1.0
-    bytes_ratio: float = 1.0
-    bucket_ratio: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What is wanted beyond the measurements themselves."""
-
-    fit_up_to: int | None = None
-    project_to: tuple[int, ...] | None = None  # None: two and four times the largest measured count
-    at: tuple[
-        tuple[Setting, tuple[tuple[str, str], ...]], ...
-    ] = ()  # settings, with the series they belong to
-    samples: int | None = None
-    absolute: bool = True  # whether step times are seconds, not derived from an ambiguous throughput
-    prices: Prices = field(default_factory=Prices)
-    change: Change = field(default_factory=Change)
-    curves: tuple[Curve, ...] = ()
-    plateau_epochs: Mapping[int, float] = field(
-        default_factory=dict
-    )  # global batch -> epochs to a stable accuracy
-    seed: int = 0
+__all__ = ["Answers", "Ask", "Cluster", "answers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,89 +99,95 @@ def _series(
     *,
     alone: bool,
 ) -> Answers | None:
-    everything = observe(group, kind, samples=ask.samples, absolute=ask.absolute)
+    everything = _observe(group, kind, cluster, ask)
     used = [p for p in group if ask.fit_up_to is None or p.point.workers <= ask.fit_up_to]
-    observed = observe(used, kind, samples=ask.samples, absolute=ask.absolute)
+    observed = _observe(used, kind, cluster, ask)
     if observed is None or everything is None:
         return None
-    if cluster.gradient_bytes is not None and observed.gradient_bytes is None:
-        observed = replace(observed, gradient_bytes=cluster.gradient_bytes)
     law = fit_law(observed, inside=cluster.inside, between=cluster.between, seed=ask.seed)
-    wanted = _settings(everything, observed, cluster, ask, alone=alone)
-    allowed, refused = [], []
-    for setting in wanted:
-        reason = refusal(observed, setting, inside=cluster.inside, between=cluster.between)
+    then = ask.change
+    allowed: list[tuple[Setting, Setting]] = []  # as it would be placed without the change, and with it
+    refused: list[Refusal] = []
+    for before in wanted_settings(everything, observed, cluster, ask, alone=alone):
+        after = placed(before, then.workers_per_node)
+        reason = _refused(observed, after, cluster)
         if reason is None:
-            allowed.append(setting)
+            allowed.append((before, after))
         else:
             refused.append(reason)
-    samples = None if epochs is None else epochs.samples(allowed, observed.batch_known, seed=ask.seed)
-    then = ask.change
-    foreseen = changed_law(
-        law, link_ratio=then.link_ratio, bytes_ratio=then.bytes_ratio, bucket_ratio=then.bucket_ratio
-    )
-    projected = projections(foreseen, allowed, epochs=samples)
+    settings = [after for _, after in allowed]
+    samples = None
+    if epochs is not None:
+        samples = epochs.samples(
+            [_whole_step(s, then.micro_steps) for s in settings], observed.batch_known, seed=ask.seed
+        )
+    foreseen = law if then == NO_CHANGE else changed_law(law, then)
+    projected = projections(foreseen, settings, epochs=samples)
+    if then != NO_CHANGE:
+        known = [_refused(observed, before, cluster) is None for before, _ in allowed]
+        projected = _compared(law, foreseen, allowed, projected, known)
     name = _series_name(observed)
     if name and not alone:
         projected = tuple(replace(p, explanation=f"{name}: {p.explanation}") for p in projected)
     refused += [r for p in projected if (r := too_wide(p, observed)) is not None]
-    usable = not incomparable(observed.profiles)
+    advice: tuple[Recommendation, ...] = ()
+    if not incomparable(observed.profiles) and then == NO_CHANGE:  # advice is about the training as it is
+        advice = recommendations(law, projected, epochs=epochs, prices=ask.prices, cores=_cores(cluster))
     return Answers(
-        fit=_fit_record(law, everything, ask),
+        fit=_fit_record(law, everything, cluster, ask),
         projections=projected,
-        refusals=tuple(_once(refused)),
-        recommendations=recommendations(law, projected, epochs=epochs, prices=ask.prices) if usable else (),
+        refusals=tuple(dict.fromkeys(refused)),
+        recommendations=advice,
         convergence=None,
         findings=_two_nodes(observed, projected),
     )
 
 
-def _settings(
-    everything: Observed, observed: Observed, cluster: Cluster, ask: Ask, *, alone: bool
-) -> list[Setting]:
-    """What to project: the settings asked for, the counts asked for at every batch, and what was held out."""
-    varied = everything.profiles[0].point.varied
-    if ask.at:
-        return [setting for setting, series in ask.at if alone or not series or set(series) <= set(varied)]
-    counts = ask.project_to
-    largest = int(observed.workers.max())
-    if counts is None:
-        counts = (2 * largest, 4 * largest) if ask.fit_up_to is None else ()
-    batches: list[int | None] = [int(b) for b in observed.batches] if observed.batch_known else [None]
-    if len(batches) > 1:
-        batches = _batches_of_largest(observed)
-    found = [
-        Setting(p.point.workers, p.point.nodes, p.point.per_worker_batch)
-        for p in everything.profiles
-        if ask.fit_up_to is not None and p.point.workers > ask.fit_up_to
-    ]
-    known = {(s.workers, s.nodes, s.per_worker_batch) for s in found}
-    for count in counts:
-        nodes = _nodes(count, observed, cluster)
-        strong = all(p.point.scaling == "strong" for p in everything.profiles) and observed.batch_known
-        for batch in batches:
-            each = batch
-            if strong and everything.profiles[0].point.global_batch is not None:
-                each = max(1, round(everything.profiles[0].point.global_batch / count))
-            if (count, nodes, each) not in known:
-                found.append(Setting(count, nodes, each))
-                known.add((count, nodes, each))
-    return found
+def _observe(profiles: Sequence[Profile], kind: TimeKind, cluster: Cluster, ask: Ask) -> Observed | None:
+    """The usable measurements; what they do not say themselves, as the cluster says it."""
+    found = observe(profiles, kind, samples=ask.samples, absolute=ask.absolute)
+    if found is None:
+        return None
+    size = found.gradient_bytes if found.gradient_bytes is not None else cluster.gradient_bytes
+    return replace(found, gradient_bytes=size, backend=found.backend or cluster.backend)
 
 
-def _batches_of_largest(observed: Observed) -> list[int | None]:
-    """The batches that the largest count was measured at, of those the ones measured at the most counts."""
-    at_top = np.unique(observed.batch[observed.workers == observed.workers.max()])
-    counts = [len(np.unique(observed.workers[observed.batch == batch])) for batch in at_top]
-    return [int(b) for b, many in zip(at_top, counts, strict=True) if many == max(counts)]
+def _refused(observed: Observed, setting: Setting, cluster: Cluster) -> Refusal | None:
+    return refusal(observed, setting, inside=cluster.inside, between=cluster.between, cores=_cores(cluster))
 
 
-def _nodes(workers: int, observed: Observed, cluster: Cluster) -> int:
-    """Nodes for a count: as declared, else as densely packed as was measured across nodes, else one."""
-    per_node = cluster.workers_per_node
-    if per_node is None and np.any(observed.nodes > 1):
-        per_node = int(np.ceil(observed.workers / observed.nodes).max())
-    return 1 if per_node is None else int(np.ceil(workers / per_node))
+def _cores(cluster: Cluster) -> Cores | None:
+    """Cores bound what fits on a node, unless nodes were declared: those are other machines."""
+    return cluster.cores if cluster.workers_per_node is None else None
+
+
+def _whole_step(setting: Setting, micro_steps: int) -> Setting:
+    """The setting as accuracy sees it: all samples between two updates."""
+    each = setting.per_worker_batch
+    return setting if each is None else replace(setting, per_worker_batch=each * micro_steps)
+
+
+def _compared(
+    law: Law,
+    foreseen: Law,
+    allowed: Sequence[tuple[Setting, Setting]],
+    projected: Sequence[Projection],
+    known: Sequence[bool],
+) -> tuple[Projection, ...]:
+    """What the change gains in work per second, member by member, where the unchanged training may be projected."""
+    found = []
+    for (before, after), projection, sure in zip(allowed, projected, known, strict=True):
+        if not sure:
+            found.append(projection)
+            continue
+        gain = draws(law, [before]).time_s / draws(foreseen, [after]).time_s
+        if law.observed.kind == "step":
+            gain = gain * foreseen.practice.micro_steps
+        speed = range_text(estimate_of(gain, len(law.observed.time_s)), unit="x")
+        found.append(
+            replace(projection, explanation=f"{speed} the speed without the change; {projection.explanation}")
+        )
+    return tuple(found)
 
 
 def _with_probes(cluster: Cluster, links: Mapping[str, Link]) -> Cluster:
@@ -227,15 +196,21 @@ def _with_probes(cluster: Cluster, links: Mapping[str, Link]) -> Cluster:
     return replace(cluster, inside=inside, between=between)
 
 
-def _fit_record(law: Law, everything: Observed, ask: Ask) -> Fit:
+def _fit_record(law: Law, everything: Observed, cluster: Cluster, ask: Ask) -> Fit:
     unknown = unidentified(law)
     text = f"{len(law.observed.time_s)} settings, {len(law.members)} structures of equal weight"
     if unknown:
-        text += f"; the data do not determine {', '.join(unknown)}"
-    return Fit(parameters(law), unknown, _held_out(law, everything, ask), text)
+        words = ["fixed cost" if name == "fixed_s" else _words(name) for name in unknown]
+        text += f"; the data do not determine {', '.join(words)}"
+    return Fit(parameters(law), unknown, _held_out(law, everything, cluster, ask), text)
 
 
-def _held_out(law: Law, everything: Observed, ask: Ask) -> dict[str, float | None]:
+def _words(name: str) -> str:
+    """host_dilation_ratio as a person would say it."""
+    return name.removesuffix("_s").removesuffix("_ratio").replace("_", " ")
+
+
+def _held_out(law: Law, everything: Observed, cluster: Cluster, ask: Ask) -> dict[str, float | None]:
     """Relative error at the largest measured count, ours beside every baseline, averaged over the batches."""
     nothing: dict[str, float | None] = dict.fromkeys(("paceline", *METHODS), None)
     largest = everything.workers.max()
@@ -244,7 +219,7 @@ def _held_out(law: Law, everything: Observed, ask: Ask) -> dict[str, float | Non
     out = [p for p in everything.profiles if p.point.workers == largest and p.point.workers > limit]
     if not out or len({p.point.workers for p in kept}) < 2:
         return nothing
-    observed = observe(kept, everything.kind, samples=ask.samples, absolute=ask.absolute)
+    observed = _observe(kept, everything.kind, cluster, ask)
     if observed is None:
         return nothing
     refit = law if ask.fit_up_to is not None else fit_law(observed, members=8, seed=ask.seed)
@@ -285,7 +260,3 @@ def _two_nodes(observed: Observed, projected: Sequence[Projection]) -> tuple[Fin
 
 def _series_name(observed: Observed) -> str:
     return ", ".join(value for _, value in observed.profiles[0].point.varied)
-
-
-def _once(refused: Sequence[Refusal]) -> list[Refusal]:
-    return list(dict.fromkeys(refused))

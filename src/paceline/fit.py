@@ -10,7 +10,7 @@ unidentified   a parameter whose spread the data did not reduce to below two thi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from paceline.links import LinkBelief
 from paceline.observe import Observed, measured_rows
 from paceline.prior import Belief, belief
 from paceline.records import Estimate
-from paceline.step_law import NAMES, STRUCTURES, Array, Structure, log_time
+from paceline.step_law import NAMES, STRUCTURES, Array, Practice, Structure, log_time
 
 __all__ = ["Law", "Member", "fit_law", "parameters", "unidentified"]
 
@@ -52,6 +52,7 @@ class Law:
 
     observed: Observed
     members: tuple[Member, ...]
+    practice: Practice = field(default_factory=Practice)
 
 
 def fit_law(

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from paceline.fit import Law
 from paceline.observe import Setting, rows_of
 from paceline.records import Estimate, Projection
-from paceline.step_law import NAMES, Array, Rows, Structure, exchange_s, log_time, terms
+from paceline.step_law import NAMES, Array, Rows, Structure, compute_s, exchange_s, log_time, terms
 from paceline.units import duration_text, percent_text
 
 __all__ = ["Draws", "draws", "estimate_of", "projections"]
@@ -42,13 +42,13 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
     """Samples of the time at every setting."""
     from scipy.special import ndtri
 
-    rows = rows_of(law.observed, settings)
+    rows = _rows(law, settings)
     spread = _discrepancy(law, rows)
     even = ndtri((np.arange(_COPIES) + 0.5) / _COPIES)  # evenly spread quantiles: no luck in the discrepancy
     shared = (even / even.std())[:, None]  # the same at every count: a law that is off is off everywhere
     logs, fixed = [], []
     for member in law.members:
-        time, _ = log_time(member.theta[1:], rows, member.structure, law.observed.overlap)
+        time, _ = log_time(member.theta[1:], rows, member.structure, law.observed.overlap, law.practice)
         logs.append(np.repeat(time, _COPIES, axis=0) + spread * np.tile(shared, (len(time), 1)))
         fixed.append(np.repeat(np.exp(member.theta[1:, NAMES.index("fixed")]), _COPIES))
     return Draws(tuple(settings), np.exp(np.concatenate(logs)), rows.units, np.concatenate(fixed))
@@ -80,7 +80,7 @@ def projections(
         if kind == "sample":
             rate = 1.0 / time
         elif kind == "step" and batch is not None:
-            rate = setting.workers * batch / time
+            rate = setting.workers * batch * law.practice.micro_steps / time
         elif observed.samples is not None and kind in ("epoch", "job"):
             trained = (observed.epochs or 1.0) if kind == "job" else 1.0
             rate = observed.samples * trained / time
@@ -107,7 +107,7 @@ def projections(
 
 def explanation(law: Law, setting: Setting) -> str:
     """The term that binds at a setting, and how large each is."""
-    rows = rows_of(law.observed, [setting])
+    rows = _rows(law, [setting])
     shares: dict[str, list[float]] = {
         "computing": [],
         "exchange": [],
@@ -118,30 +118,30 @@ def explanation(law: Law, setting: Setting) -> str:
     for member in law.members:
         best = member.theta[:1]
         compute, exposed, straggle = (
-            float(t[0, 0]) for t in terms(best, rows, member.structure, law.observed.overlap)
+            float(t[0, 0]) for t in terms(best, rows, member.structure, law.observed.overlap, law.practice)
         )
         fixed = math.exp(best[0, NAMES.index("fixed")]) / float(rows.units[0])
         whole = compute + exposed + straggle + fixed
         for name, part in zip(shares, (compute, exposed, straggle, fixed), strict=True):
             shares[name].append(part / whole)
         binding.append(_binding(best, rows, member.structure))
-    middle = {name: float(np.median(parts)) for name, parts in shares.items()}
-    exchange = middle["exchange"]
-    name = max(middle, key=lambda key: middle[key])
-    text = f"{percent_text(middle['computing'])} computing, {percent_text(exchange)} exchange not hidden"
-    if middle["fixed"] > 0.02:
-        text += f", {percent_text(middle['fixed'])} fixed cost that no worker count changes"
-    if name == "computing" and exchange < 0.05 and middle["fixed"] < 0.05:
+    mean = {name: float(np.mean(parts)) for name, parts in shares.items()}  # means add up to the whole
+    exchange, fixed = mean["exchange"], mean["fixed"]
+    text = f"{percent_text(mean['computing'])} computing, {percent_text(exchange)} exchange not hidden"
+    for name, words in (("waiting for late workers", ""), ("fixed", " cost that no worker count changes")):
+        if mean[name] > 0.02:
+            text += f", {percent_text(mean[name])} {name}{words}"
+    if mean["computing"] > 0.5 and exchange < 0.05 and fixed < 0.05:
         return text + ": computing binds"
-    if name == "fixed" or middle["fixed"] > exchange:
+    if fixed > exchange:
         return text + ": the fixed cost binds"
     bucket = _late_bucket(law, rows)
-    return text + ": " + max(set(binding), key=binding.count) + (f"; {bucket}" if bucket else "")
+    return text + ": " + max(dict.fromkeys(binding), key=binding.count) + (f"; {bucket}" if bucket else "")
 
 
 def _binding(best: Array, rows: Rows, structure: Structure) -> str:
     latency, move = (float(part[0, 0]) for part in exchange_s(best, rows, structure.algorithm))
-    where = "between nodes" if rows.nodes[0] > 1 else "between workers of a node"
+    where = "between nodes" if rows.nodes[0] > 1 else "inside a node"
     return (
         f"the latency of the links {where} binds"
         if latency > move
@@ -155,7 +155,7 @@ def _late_bucket(law: Law, rows: Rows) -> str | None:
     if overlap is None or rows.workers[0] < 2:
         return None
     member = law.members[0]
-    compute, _, _ = terms(member.theta[:1], rows, member.structure, overlap)
+    compute = compute_s(member.theta[:1], rows, member.structure.dilation)
     latency, move = exchange_s(member.theta[:1], rows, member.structure.algorithm)
     count = len(overlap.tail_share)
     left = np.arange(count, 0, -1) / count
@@ -174,6 +174,7 @@ def _speedup(law: Law, base: int, setting: Setting, time: Array) -> Array:
     before = float(observed.time_s[first])
     if observed.kind == "step":
         work = setting.workers * batch / (float(observed.workers[first]) * float(observed.batch[first]))
+        work *= law.practice.micro_steps
         return np.asarray(work * before / time)
     return before / time
 
@@ -188,10 +189,19 @@ def _time_to_accuracy(law: Law, setting: Setting, time: Array, epochs: Array | N
     elif observed.kind == "job" and observed.epochs:
         per_epoch = time / observed.epochs
     elif observed.kind == "step" and observed.samples and setting.per_worker_batch:
-        per_epoch = time * math.ceil(math.ceil(observed.samples / setting.workers) / setting.per_worker_batch)
+        each = setting.per_worker_batch * law.practice.micro_steps
+        per_epoch = time * math.ceil(math.ceil(observed.samples / setting.workers) / each)
     else:
         return None
     return per_epoch * epochs[np.arange(len(time)) % len(epochs)]
+
+
+def _rows(law: Law, settings: Sequence[Setting]) -> Rows:
+    """Settings as the step law takes them; an epoch has so many times fewer steps as each has micro-steps."""
+    rows = rows_of(law.observed, settings)
+    if law.observed.kind == "step":
+        return rows
+    return replace(rows, units=rows.units / law.practice.micro_steps)
 
 
 def _discrepancy(law: Law, rows: Rows) -> Array:

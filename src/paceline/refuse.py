@@ -1,16 +1,19 @@
 """When a number would be a guess: the rules, each with the measurement that would lift it and its price.
 
-not-comparable    speed-up above 1.05 × the worker ratio: the measurements do not belong together
-link-class        the target crosses a kind of link that was never measured nor declared
-not-identifiable  one worker count above 1 and no probe: latency and rate cannot be told apart beyond 4×
-batch             a per-worker batch that was not measured, and no neighbours within a factor 1.5
-horizon           more than 16 times the largest measured count
-wide-interval     a 90 % interval wider than 2×: the interval is shown, no point is claimed
+more-workers-than-cores  workers that compute on CPU cores would have to share them
+not-comparable           speed-up above 1.05 × the worker ratio: the measurements do not belong together
+link-class               the target crosses a kind of link that was never measured nor declared
+not-identifiable         one worker count above 1 and no probe: latency and rate cannot be told apart beyond 4×
+batch                    a per-worker batch that was not measured, and no neighbours within a factor 1.5
+horizon                  more than 16 times the largest measured count
+wide-interval            a 90 % interval wider than 2×: the interval is shown, no point is claimed
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -19,7 +22,7 @@ from paceline.observe import Observed, Setting
 from paceline.records import Profile, Projection, Refusal
 from paceline.units import duration_text
 
-__all__ = ["HORIZON", "SUPERLINEAR_RATIO", "incomparable", "price_text", "refusal", "too_wide"]
+__all__ = ["HORIZON", "SUPERLINEAR_RATIO", "Cores", "incomparable", "price_text", "refusal", "too_wide"]
 
 SUPERLINEAR_RATIO = 1.05
 HORIZON = 16
@@ -27,6 +30,18 @@ _NEIGHBOUR = 1.5
 _SEPARABLE = 4
 _WIDE = 2.0
 _STEPS, _LAUNCH_S = 40, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """The CPU cores of a node whose workers compute on them, and the threads that each worker keeps busy."""
+
+    per_node: int
+    per_worker: int = 1
+
+    def suffice(self, workers: int, nodes: int) -> bool:
+        """Whether the fullest node has a core for every thread."""
+        return ceil(workers / nodes) * self.per_worker <= self.per_node
 
 
 def incomparable(profiles: Sequence[Profile]) -> tuple[Profile, ...]:
@@ -47,9 +62,11 @@ def refusal(
     *,
     inside: LinkBelief | None = None,
     between: LinkBelief | None = None,
+    cores: Cores | None = None,
 ) -> Refusal | None:
     """Why this setting is not projected, or None where it may be."""
     rules = (
+        _more_than_cores(observed, setting, cores),
         _not_comparable(observed, setting),
         _batch(observed, setting),
         _link_class(observed, setting, inside, between),
@@ -64,13 +81,14 @@ def too_wide(projection: Projection, observed: Observed) -> Refusal | None:
     time = projection.time_s
     if time.low is None or time.high is None or time.high <= _WIDE * time.low:
         return None
-    middle = _geometric_middle(int(observed.workers.max()), projection.workers)
+    middle = _between(int(observed.workers.max()), projection.workers)
+    where = " on several nodes" if projection.nodes > 1 else ""
     return Refusal(
         projection.workers,
         "wide-interval",
         f"the 90 % interval at {projection.workers} workers spans {time.high / time.low:.1f}x "
         f"({duration_text(time.low)} to {duration_text(time.high)}): an order of magnitude, not a prediction",
-        f"measure {middle} workers on as many nodes as you can borrow: {price_text(observed, middle)}",
+        f"measure {middle} workers{where}: {price_text(observed, middle)}",
     )
 
 
@@ -80,6 +98,20 @@ def price_text(observed: Observed, workers: int) -> str:
     step = float(observed.time_s[largest] / observed.units[largest])
     wall = _LAUNCH_S + (_STEPS * step if observed.absolute else float(observed.time_s[largest]))
     return f"about {duration_text(wall)}, {workers * wall / 3600:.2g} worker-hours"
+
+
+def _more_than_cores(observed: Observed, setting: Setting, cores: Cores | None) -> Refusal | None:
+    if cores is None or cores.suffice(setting.workers, setting.nodes):
+        return None
+    each = ceil(setting.workers / setting.nodes)
+    return Refusal(
+        setting.workers,
+        "more-workers-than-cores",
+        f"{each} workers on one node keep {each * cores.per_worker} cores busy and it has {cores.per_node}: "
+        "they would take turns, and no measurement with a core for each shows what that costs",
+        f"measure {setting.workers} workers on a machine with {each * cores.per_worker} cores "
+        f"({price_text(observed, setting.workers)}), or declare the nodes in a cluster file (workers_per_node)",
+    )
 
 
 def _not_comparable(observed: Observed, setting: Setting) -> Refusal | None:
@@ -141,8 +173,8 @@ def _link_class(
         return Refusal(
             setting.workers,
             "link-class",
-            f"{setting.workers} workers on {setting.nodes} node(s): no measurement has two workers on one node, "
-            "and no link was declared",
+            f"{setting.workers} workers on {setting.nodes} {'node' if setting.nodes == 1 else 'nodes'}: no measurement "
+            "has two workers on one node, and no link was declared",
             f"measure 2 workers on one node ({price_text(observed, 2)}), or declare [links.inside] in a cluster file",
         )
     return None
@@ -160,7 +192,8 @@ def _not_identifiable(
         return Refusal(
             setting.workers,
             "not-identifiable",
-            f"only {only} worker(s) were measured: one count says nothing about scaling",
+            f"only {only} {'worker was' if only == 1 else 'workers were'} measured: "
+            "one count says nothing about scaling",
             f"measure {2 * only} workers ({price_text(observed, 2 * only)}) or declare the links in a cluster file",
         )
     most = _SEPARABLE * int(several[0])
@@ -179,6 +212,7 @@ def _horizon(
     observed: Observed, setting: Setting, inside: LinkBelief | None, between: LinkBelief | None
 ) -> Refusal | None:
     largest = int(observed.workers.max())
+    middle = _between(largest, setting.workers)
     limit = HORIZON * (largest if inside is None and between is None else max(4, largest))
     if setting.workers <= limit:
         return None
@@ -187,12 +221,11 @@ def _horizon(
         "horizon",
         f"{setting.workers} workers are {setting.workers / largest:.0f} times the largest measured count ({largest}); "
         f"the horizon is {limit}",
-        f"measure {_geometric_middle(largest, setting.workers)} workers: "
-        f"{price_text(observed, _geometric_middle(largest, setting.workers))}",
+        f"measure {middle} workers: {price_text(observed, middle)}",
     )
 
 
-def _geometric_middle(low: int, high: int) -> int:
-    """A power of two between two counts."""
-    middle = max(2.0, (low * high) ** 0.5)
-    return int(2 ** round(np.log2(middle)))
+def _between(measured: int, wanted: int) -> int:
+    """A power of two about half-way (in doublings) from what was measured to what is wanted."""
+    middle = int(2 ** round(np.log2((measured * wanted) ** 0.5)))
+    return middle if measured < middle < wanted else wanted

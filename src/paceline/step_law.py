@@ -7,6 +7,8 @@
     straggle  = cv · m(N) · F                            m(N): expected maximum of N standard normal values
     exposed   = soft max(0, c − ω F)                     ω: share of the computation under which exchange can hide
               = max_j [R_j + Σ_{i≥j} c_i] − end of backward            where hooks saw the buckets
+    k micro-steps and one exchange:  F grows by (k−1) r F, r the share of F before the optimizer; straggle by √k
+    collectives that nothing hides (SyncBN) add their latency to exposed
     c ring    = 2(N−M) a_i + 2(M−1) a_n + 2(N−1)/N · x
     c tree    = 2(p−1) a_i + 2 log2(M) a_n + x
     x         = max(x_i, x_n (1 + η(p−1)) · (1 + γ log2(M/2)))     x_i counts where p > 1, x_n where M > 1;
@@ -25,7 +27,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NAMES", "STRUCTURES", "Algorithm", "Array", "Overlap", "Rows", "Structure", "log_time", "terms"]
+__all__ = [
+    "NAMES",
+    "STRUCTURES",
+    "Algorithm",
+    "Array",
+    "Overlap",
+    "Practice",
+    "Rows",
+    "Structure",
+    "log_time",
+    "terms",
+]
 
 Array = NDArray[np.float64]
 Algorithm = Literal["ring", "tree"]
@@ -76,6 +89,18 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True)
+class Practice:
+    """What a step does otherwise than the one that was measured; as it stands here, nothing."""
+
+    micro_steps: int = 1  # forward and backward passes before one exchange
+    repeated_ratio: float = 1.0  # of the computation that every micro-step repeats: all but the optimizer
+    open_ratio: float = 0.0  # latency of collectives that nothing hides, over that of the gradient exchange
+
+
+_AS_MEASURED = Practice()
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """Settings to evaluate, one entry each."""
 
@@ -94,16 +119,24 @@ class Rows:
 
 
 def log_time(
-    theta: Array, rows: Rows, structure: Structure, overlap: Overlap | None = None
+    theta: Array,
+    rows: Rows,
+    structure: Structure,
+    overlap: Overlap | None = None,
+    practice: Practice = _AS_MEASURED,
 ) -> tuple[Array, Array]:
     """log of the time that was measured, and the share of a step that is not computation."""
-    compute, exposed, straggle = terms(theta, rows, structure, overlap)
+    compute, exposed, straggle = terms(theta, rows, structure, overlap, practice)
     step = compute + exposed + straggle
     return np.log(rows.units * step + _value(theta, "fixed")), (exposed + straggle) / step
 
 
 def terms(
-    theta: Array, rows: Rows, structure: Structure, overlap: Overlap | None = None
+    theta: Array,
+    rows: Rows,
+    structure: Structure,
+    overlap: Overlap | None = None,
+    practice: Practice = _AS_MEASURED,
 ) -> tuple[Array, Array, Array]:
     """Computation, exposed exchange and waiting for stragglers, seconds per step, [parameter sets × rows]."""
     compute = compute_s(theta, rows, structure.dilation)
@@ -117,8 +150,10 @@ def terms(
         for j, (ready, tail) in enumerate(zip(overlap.ready_ratio, overlap.tail_share, strict=True)):
             finish = np.maximum(finish, ready * compute + latency * (buckets - j) / buckets + move * tail)
         exposed = np.maximum(0.0, finish - overlap.end_ratio * compute) * (rows.workers > 1)
-    straggle = _value(theta, "cv") * expected_maximum(rows.workers) * compute
-    return compute, np.asarray(exposed), np.asarray(straggle)
+    exposed = exposed + practice.open_ratio * latency
+    more = practice.micro_steps - 1
+    straggle = _value(theta, "cv") * expected_maximum(rows.workers) * compute * np.sqrt(1.0 + more)
+    return compute * (1.0 + more * practice.repeated_ratio), np.asarray(exposed), np.asarray(straggle)
 
 
 def compute_s(theta: Array, rows: Rows, law: Dilation) -> Array:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from math import log2
 
-from paceline.advise import WORTH_PER_DOUBLING
 from paceline.answers import Answers, Ask, Cluster, answers
 from paceline.check_table import table_findings
 from paceline.measured import data_set_size, profiles_of, series_key
 from paceline.observe import Setting
-from paceline.records import Analysis, Finding, Profile
+from paceline.records import Analysis, Finding, Profile, TimeKind
 from paceline.refuse import incomparable
 from paceline.table import Table
-from paceline.units import duration_text, percent_text
+from paceline.units import TIME_OF, duration_range_text
+from paceline.verdict import scaling_text, workers_text
 from paceline.verdict_thresholds import thresholds
 
 __all__ = ["settings_of", "table_analysis"]
@@ -42,7 +40,7 @@ def table_analysis(
     found = answers(profiles, kind, cluster=cluster, ask=ask)
     findings = (*table_findings(table, profiles), *found.findings)
     return Analysis(
-        verdict=verdict(profiles, findings, found),
+        verdict=verdict(profiles, findings, found, kind),
         points=profiles,
         findings=findings,
         baseline=_baseline(profiles),
@@ -62,45 +60,38 @@ def settings_of(table: Table) -> tuple[tuple[Setting, tuple[tuple[str, str], ...
     return tuple(dict.fromkeys(found))
 
 
-def verdict(profiles: Sequence[Profile], findings: Sequence[Finding], found: Answers) -> str:
+def verdict(profiles: Sequence[Profile], findings: Sequence[Finding], found: Answers, kind: TimeKind) -> str:
     """One sentence: how far more workers helped, under which scaling, and what stands against it."""
     curve = _longest(profiles)
     if not curve:
         return "This table gives no time of a training that ended: nothing can be said about scaling."
-    base = curve[0]
-    if len(curve) == 1:
-        return f"{base.point.workers} worker(s) only: one count says nothing about scaling, measure another."
-    best = _worthwhile(curve)
-    top = curve[-1]
-    shown = best if best is not base else top
-    gain = shown.speedup.value if shown.speedup else 1.0
-    start = (
-        f"Use {best.point.workers} workers"
-        if best is not base
-        else f"Stay with {base.point.workers} worker(s)"
-    )
-    where = ", ".join(value for _, value in shown.point.varied)
-    text = (
-        f"{start}: {shown.point.workers} run {gain:.2f}x as fast as {base.point.workers}, "
-        f"{percent_text(shown.efficiency_ratio)} efficient ({shown.point.scaling} scaling"
-        f"{', ' + where if where else ''})"
-    )
-    if best is not top and best is not base:
-        text += f"; beyond that a doubling gains less than {WORTH_PER_DOUBLING:g}x"
-    text += "."
+    if len({profile.point.workers for profile in curve}) == 1:
+        only = workers_text(curve[0].point.workers)
+        return f"{only} only: one count says nothing about scaling, measure another."
+    where = ", ".join(value for _, value in curve[0].point.varied)
+    text = scaling_text(curve, which=f", {where}" if where else "")
     voids = [f for f in findings if f.level == "void"]
     if voids:
-        text += f" But {len(voids)} of the figures cannot be right: {voids[0].message}."
-    elif found.projections:
-        far = found.projections[-1]
-        text += (
-            f" {far.workers} workers would take {duration_text(far.time_s.value)} "
-            f"({duration_text(far.time_s.low)} to {duration_text(far.time_s.high)}) per {_WHAT[far.time_kind]}."
-        )
+        which = "One of the figures" if len(voids) == 1 else f"{len(voids)} of the figures"
+        return f"{text} But {which[0].lower() + which[1:]} cannot be right: see the findings."
+    if len({profile.point.varied for profile in profiles}) == 1:
+        text += _outlook(curve[-1], found, kind)
     return text
 
 
-_WHAT = {"step": "step", "epoch": "epoch", "job": "training", "sample": "sample"}
+def _outlook(top: Profile, found: Answers, kind: TimeKind) -> str:
+    """The farthest projection at the batch of the Curve, where it is more than an order of magnitude."""
+    wide = {refusal.workers for refusal in found.refusals}
+    batch = top.point.per_worker_batch
+    ahead = [
+        p
+        for p in found.projections
+        if p.workers > top.point.workers and p.workers not in wide and p.per_worker_batch in (batch, None)
+    ]
+    if not ahead:
+        return ""
+    far = max(ahead, key=lambda p: p.workers)
+    return f" {far.workers} workers would take {duration_range_text(far.time_s)} per {TIME_OF[kind]}."
 
 
 def _longest(profiles: Sequence[Profile]) -> list[Profile]:
@@ -112,19 +103,6 @@ def _longest(profiles: Sequence[Profile]) -> list[Profile]:
         groups.values(), key=lambda g: (not incomparable(g), len({p.point.workers for p in g})), default=[]
     )
     return sorted(longest, key=lambda p: (p.point.workers, p.point.nodes))
-
-
-def _worthwhile(curve: Sequence[Profile]) -> Profile:
-    """The largest count at which every doubling so far gained at least 1.5x."""
-    best = curve[0]
-    for before, after in pairwise(curve):
-        if before.speedup is None or after.speedup is None or after.point.workers == before.point.workers:
-            continue
-        doublings = log2(after.point.workers / before.point.workers)
-        if (after.speedup.value / before.speedup.value) ** (1 / doublings) < WORTH_PER_DOUBLING:
-            break
-        best = after
-    return best
 
 
 def _baseline(profiles: Sequence[Profile]) -> str | None:

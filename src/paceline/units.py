@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 
 from paceline.errors import UsageError
 from paceline.records import Estimate
 
 __all__ = [
+    "TIME_OF",
     "bytes_text",
     "count_range",
+    "counts_text",
     "duration",
+    "duration_range_text",
     "duration_text",
     "estimate_text",
     "percent_text",
+    "range_text",
     "rate_text",
 ]
+
+TIME_OF = {"step": "step", "epoch": "epoch", "job": "training", "sample": "sample"}  # TimeKind -> word
 
 _DURATION = re.compile(
     r"(?i)^\s*([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s|sec|second|seconds|m|min|minutes|h|hours|d|days)?\s*$"
@@ -39,6 +46,13 @@ _SECONDS = {
     "d": 86400.0,
     "days": 86400.0,
 }
+_SCALES = (
+    ("µs", 1e-6, 1e-3),
+    ("ms", 1e-3, 1.0),
+    ("s", 1.0, 90.0),
+    ("min", 60.0, 5400.0),
+    ("h", 3600.0, math.inf),
+)  # unit, its seconds, and the duration from which the next one reads better
 _LARGEST_RANGE = 100_000
 _SKEWED = 1.5  # an interval that reaches so much farther to one side is written with both its ends
 
@@ -64,6 +78,12 @@ def count_range(text: str) -> tuple[int, ...]:
             )
         counts.update(_between(numbers[0], numbers[-1]))
     return tuple(sorted(counts))
+
+
+def counts_text(counts: Iterable[int]) -> str:
+    """8, 16 and 32: distinct counts, ascending."""
+    words = [str(count) for count in sorted(set(counts))]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def duration(text: str) -> float:
@@ -101,6 +121,26 @@ def duration_text(seconds: float | None) -> str:
     return f"{hours} h {minutes} min"
 
 
+def duration_range_text(quantity: Estimate) -> str:
+    """41 s (35-49 s): a duration and its interval in one unit, to the precision of the interval."""
+    if quantity.low is None or quantity.high is None or quantity.low == quantity.high:
+        return duration_text(quantity.value)
+    largest = abs(quantity.value)
+    unit, seconds = next((name, size) for name, size, limit in _SCALES if largest < limit)
+    parts = Estimate(quantity.value / seconds, quantity.low / seconds, quantity.high / seconds, quantity.n)
+    return range_text(parts, unit=f" {unit}")
+
+
+def range_text(quantity: Estimate, *, unit: str = "") -> str:
+    """13x (11-15x): a number and its interval, no finer than its nearer end is away; alone, three figures."""
+    low, high = quantity.low, quantity.high
+    if low is None or high is None or low == high:
+        return f"{_figures(quantity.value)}{unit}"
+    near = max(min(quantity.value - low, high - quantity.value), (high - low) / 20)
+    places = max(0, min(6, math.ceil(-math.log10(near / 2)))) if near > 0 else 0
+    return f"{quantity.value:.{places}f}{unit} ({low:.{places}f}-{high:.{places}f}{unit})"
+
+
 def bytes_text(size: float | None) -> str:
     """Bytes with a decimal unit: 44.7 MB."""
     return "–" if size is None else _decimal(size, "B")
@@ -117,7 +157,7 @@ def percent_text(share: Estimate | float | None) -> str:
         return "–"
     if isinstance(share, float | int):
         return f"{share * 100:.0f}%"
-    if share.low is None or share.high is None:
+    if share.low is None or share.high is None or share.low == share.high:
         return f"{share.value * 100:.0f}%"
     places = 1 if share.high - share.low < 0.01 else 0
     low, high = max(0.0, share.low) * 100, share.high * 100

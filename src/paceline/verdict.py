@@ -14,7 +14,7 @@ from paceline.curve import series
 from paceline.records import Finding, Profile
 from paceline.units import percent_text
 
-__all__ = ["WORTH_PER_DOUBLING", "largest_worthwhile", "verdict"]
+__all__ = ["WORTH_PER_DOUBLING", "largest_worthwhile", "scaling_text", "verdict", "workers_text"]
 
 WORTH_PER_DOUBLING = (
     1.5  # "at least 1.5 times faster when you double the resources" (CSC's performance checklist)
@@ -33,7 +33,7 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
     if voids:
         return f"These measurements cannot be used: {voids[0].message}."
     curve = _longest_series(measured)
-    text = _one_count(curve[0]) if len(curve) < 2 else _scaling(curve)
+    text = _one_count(curve[0]) if len(curve) < 2 else scaling_text(curve)
     if {finding.id for finding in findings if finding.level == "doubt"} & _NOT_TOGETHER:
         text += " But the workers did not train one network together: see the findings."
     return text
@@ -43,6 +43,8 @@ def largest_worthwhile(curve: Sequence[Profile]) -> Profile:
     """The largest count at which every doubling so far gained at least 1.5x (as a rate per doubling)."""
     best = curve[0]
     for before, after in pairwise(curve):
+        if before.point.workers == after.point.workers:  # the same count, placed on other nodes
+            continue
         gain = _gain_per_doubling(before, after)
         if gain is None or gain < WORTH_PER_DOUBLING:
             break
@@ -50,20 +52,21 @@ def largest_worthwhile(curve: Sequence[Profile]) -> Profile:
     return best
 
 
-def _scaling(curve: Sequence[Profile]) -> str:
+def scaling_text(curve: Sequence[Profile], *, which: str = "") -> str:
+    """How many workers a Curve of two and more counts is worth, and why; `which` says which Curve it is."""
     base, best = curve[0], largest_worthwhile(curve)
     following = next((p for p in curve if p.point.workers > best.point.workers), None)
     shown = best if best is not base else following or curve[-1]
     gain = shown.speedup.value if shown.speedup else 1.0
     facts = (
         f"{shown.point.workers} run {gain:.2f}x as fast as {base.point.workers}, "
-        f"{percent_text(shown.efficiency_ratio)} efficient ({shown.point.scaling} scaling); {_limit(shown)}."
+        f"{percent_text(shown.efficiency_ratio)} efficient ({shown.point.scaling} scaling{which}){_limit(shown)}."
     )
     if _undecided(shown):
         return f"Not decided yet: {facts} The interval holds both answers; measure more launches on a quieter machine."
     if best is base:
-        return f"Stay with {_workers(base)}: {facts}"
-    text = f"Use {_workers(best)}: {facts}"
+        return f"Stay with {workers_text(base.point.workers)}: {facts}"
+    text = f"Use {workers_text(best.point.workers)}: {facts}"
     if following is not None:
         text += (
             f" Beyond that, {following.point.workers} gain less than {WORTH_PER_DOUBLING:g}x per doubling."
@@ -97,7 +100,7 @@ def _longest_series(measured: Sequence[Profile]) -> list[Profile]:
 
 
 def _limit(profile: Profile) -> str:
-    """The largest part of the step that is not computing, or that computing itself is the limit."""
+    """The largest part of the step that is not computing, or that computing is; nothing where nobody looked."""
     step = profile.step_s
     parts = {
         "wire time": profile.wire_s,
@@ -106,11 +109,11 @@ def _limit(profile: Profile) -> str:
     }
     known = {name: part.value for name, part in parts.items() if part is not None}
     if step is None or not known:
-        return "what limits it could not be seen"
+        return ""
     name, largest = max(known.items(), key=lambda item: item[1])
     if largest < _SMALL_RATIO * step.value:
-        return "neither exchange, late workers nor data take 5% of a step: what remains is computing"
-    return f"{percent_text(largest / step.value)} of each step is {name}"
+        return "; neither exchange, late workers nor data take 5% of a step: what remains is computing"
+    return f"; {percent_text(largest / step.value)} of each step is {name}"
 
 
 def _one_count(profile: Profile) -> str:
@@ -122,9 +125,9 @@ def _one_count(profile: Profile) -> str:
         if step
         else "unknown speed"
     )
-    return f"{_workers(profile)}: {speed}; one count says nothing about scaling, measure another."
+    return f"{workers_text(profile.point.workers)}: {speed}; one count says nothing about scaling, measure another."
 
 
-def _workers(profile: Profile) -> str:
-    count = profile.point.workers
+def workers_text(count: int) -> str:
+    """1 worker, 2 workers."""
     return f"{count} worker{'s' if count > 1 else ''}"

@@ -1,122 +1,167 @@
-"""What a change would do to a step, from the buckets that hooks saw: link, bucket size, compression, accumulation.
+"""What a change would do to a step: the fitted law, with one thing or several otherwise.
 
-Each what-if is the timeline run again with one thing changed; the gain is the step before over the step after. Without
-hooks the fitted law is changed instead: links r times as fast divide x by r, compression multiplies it, bucket_ratio
-times larger buckets divide the latencies.
+link=2x              every link carries twice as much; latency stays                     x / 2
+bytes=0.5            gradients are sent at half their size (fp16, bf16)                  x · 0.5
+power-sgd=4@512x512  two low-rank factors of weight matrices of that shape               x · r(m+n)/(mn), latency · 2
+fsdp                 two all-gathers and a reduce-scatter instead of one all-reduce      x · 1.5, latency · 1.5
+bucket=2x            buckets twice as large: fewer latencies, later starts               latency / 2
+accumulate=4         one exchange after four forward and backward passes                 T + 3 · (forward + backward)
+sync-bn=53           so many SyncBN layers, each an all-gather and an all-reduce         53 · 1.5 latencies in the open
+workers-per-node=4   the same workers, placed otherwise                                  nodes = N / 4
+
+What compressing costs on the device is not counted, and a sharded exchange hides where the measured one did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.collectives import two_level_ring_s
+from paceline.errors import UsageError
 from paceline.fit import Law
-from paceline.records import BucketReady, Link
-from paceline.step_law import NAMES
-from paceline.timeline import timeline
+from paceline.prior import bucket_count
+from paceline.step_law import NAMES, Overlap, Practice
 
-__all__ = [
-    "Step",
-    "compressed",
-    "faster_link",
-    "predicted_step_s",
-    "rebucketed",
-    "with_accumulation",
-    "with_placement",
-]
+__all__ = ["NO_CHANGE", "Change", "change_from", "changed_law"]
+
+_SYNC_BN = 1.5  # of an all-reduce's rounds: an all-gather forward (n−1), an all-reduce backward 2(n−1)
+_SHARDED = 1.5  # 3(n−1) rounds of size/n bytes where an all-reduce has 2(n−1)
+_FACTORS = 2.0  # PowerSGD sends its two factors one after the other
+_BACKWARD = 2 / 3  # of forward and backward, where a single bucket tells no more
+_WORDS = ("link", "bytes", "power-sgd", "fsdp", "bucket", "accumulate", "sync-bn", "workers-per-node")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A step as it was seen on one worker, and where it is to run."""
+class Change:
+    """A what-if; as it stands here, nothing changes."""
 
-    buckets: tuple[BucketReady, ...]
-    backward_end_s: float
-    rest_s: float  # optimizer and whatever follows the exchange
-    workers: int
-    nodes: int
-    inside: Link
-    between: Link
+    link_ratio: float = 1.0
+    bytes_ratio: float = 1.0
+    rounds_ratio: float = 1.0  # collectives per exchange over those measured
+    bucket_ratio: float = 1.0
     micro_steps: int = 1
-    bytes_ratio: float = 1.0  # of the gradients that is sent
-    cast_s: float = 0.0  # what making them smaller costs
+    sync_layers: int = 0
+    workers_per_node: int | None = None
 
 
-def predicted_step_s(step: Step) -> float:
-    """(k−1) forward and backward + max(end of backward, end of exchange) + the rest."""
-    run = timeline(step.buckets, step.backward_end_s, _cost(step))
-    return step.micro_steps * step.backward_end_s + run.exposed_s + step.rest_s + step.cast_s
+NO_CHANGE = Change()
 
 
-def faster_link(step: Step, factor: float) -> Step:
-    """Every link carries `factor` times as much; latency stays."""
-    return replace(
-        step,
-        inside=replace(step.inside, bytes_per_s=step.inside.bytes_per_s * factor),
-        between=replace(step.between, bytes_per_s=step.between.bytes_per_s * factor),
-    )
+def change_from(words: Sequence[str]) -> Change:
+    """The Change that `link=2x`, `accumulate=4`, … ask for together."""
+    found = NO_CHANGE
+    for word in words:
+        name, _, value = word.strip().partition("=")
+        if name in ("link", "bucket"):
+            ratio = _ratio(word, value)
+            found = replace(found, **{f"{name}_ratio": getattr(found, f"{name}_ratio") * ratio})
+        elif name == "bytes":
+            found = replace(found, bytes_ratio=found.bytes_ratio * _ratio(word, value))
+        elif name == "power-sgd":
+            ratio = _power_sgd_ratio(word, value)
+            found = replace(
+                found, bytes_ratio=found.bytes_ratio * ratio, rounds_ratio=found.rounds_ratio * _FACTORS
+            )
+        elif word.strip() == "fsdp":
+            found = replace(
+                found, bytes_ratio=found.bytes_ratio * _SHARDED, rounds_ratio=found.rounds_ratio * _SHARDED
+            )
+        elif name == "accumulate":
+            found = replace(found, micro_steps=_count(word, value))
+        elif name == "sync-bn":
+            found = replace(found, sync_layers=_count(word, value))
+        elif name == "workers-per-node":
+            found = replace(found, workers_per_node=_count(word, value))
+        else:
+            raise UsageError(f"{word!r} is not a what-if", hint=f"choose one of {', '.join(_WORDS)}")
+    return found
 
 
-def compressed(step: Step, bytes_ratio: float, *, cast_s: float = 0.0) -> Step:
-    """Gradients sent smaller: 0.5 for fp16 or bf16."""
-    return replace(step, bytes_ratio=bytes_ratio, cast_s=cast_s)
-
-
-def with_accumulation(step: Step, micro_steps: int) -> Step:
-    """Exchange only after so many micro-steps; a step then holds as many times the samples."""
-    return replace(step, micro_steps=micro_steps)
-
-
-def with_placement(step: Step, workers: int, nodes: int) -> Step:
-    """The same step on another number of workers or nodes."""
-    return replace(step, workers=workers, nodes=nodes)
-
-
-def rebucketed(step: Step, limit_bytes: int) -> Step:
-    """Other buckets, as if gradients became ready evenly inside each bucket that was seen."""
-    pieces: list[BucketReady] = []
-    before = 0.0
-    for bucket in step.buckets:
-        parts = max(1, bucket.size_bytes // max(1, limit_bytes // 8))
-        for i in range(1, parts + 1):
-            ready = before + (bucket.ready_s - before) * i / parts
-            pieces.append(BucketReady(bucket.size_bytes // parts, ready))
-        before = bucket.ready_s
-    joined: list[BucketReady] = []
-    size = 0
-    for piece in pieces:
-        size += piece.size_bytes
-        if size >= limit_bytes:
-            joined.append(BucketReady(size, piece.ready_s))
-            size = 0
-    if size:
-        joined.append(BucketReady(size, pieces[-1].ready_s))
-    return replace(step, buckets=tuple(joined))
-
-
-def changed_law(
-    law: Law, *, link_ratio: float = 1.0, bytes_ratio: float = 1.0, bucket_ratio: float = 1.0
-) -> Law:
-    """The law of the same training with faster links, smaller gradients or larger buckets."""
+def changed_law(law: Law, change: Change) -> Law:
+    """The law of the same training after the change (where it runs is the settings' affair)."""
+    observed, buckets = law.observed, bucket_count(law.observed)
+    fewer = 1.0 / change.bucket_ratio
+    if observed.overlap is not None and change.bucket_ratio != 1.0:
+        overlap = _rebucketed(observed.overlap, change.bucket_ratio)
+        fewer = len(overlap.tail_share) / len(observed.overlap.tail_share)
+        observed = replace(observed, overlap=overlap)
+    elif observed.overlap is None:
+        fewer = max(fewer, 1.0 / buckets)  # one bucket at least
+    latency_ratio = fewer * change.rounds_ratio
     shift = np.zeros(len(NAMES))
     for name in ("x_i", "x_n"):
-        shift[NAMES.index(name)] = np.log(bytes_ratio / link_ratio)
+        shift[NAMES.index(name)] = np.log(change.bytes_ratio / change.link_ratio)
     for name in ("a_i", "a_n"):
-        shift[NAMES.index(name)] = -np.log(bucket_ratio)
+        shift[NAMES.index(name)] = np.log(latency_ratio)
     members = []
     for member in law.members:
         theta = member.theta.copy()
         theta[:, : len(NAMES)] += shift
         members.append(replace(member, theta=theta))
-    return replace(law, members=tuple(members))
+    practice = Practice(
+        micro_steps=change.micro_steps,
+        repeated_ratio=_before_optimizer_ratio(law),
+        open_ratio=_SYNC_BN * change.sync_layers / buckets / latency_ratio,
+    )
+    return Law(observed, tuple(members), practice)
 
 
-def _cost(step: Step) -> Callable[[float], float]:
-    def seconds(size_bytes: float) -> float:
-        sent = size_bytes * step.bytes_ratio
-        return two_level_ring_s(sent, step.workers, step.nodes, inside=step.inside, between=step.between)
+def _before_optimizer_ratio(law: Law) -> float:
+    """The share of a step on the fewest workers that comes before the optimizer; all of it where nobody looked."""
+    first = law.observed.profiles[0]
+    whole = first.compute_s or first.step_s
+    if first.optimizer_s is None or whole is None or whole.value <= 0:
+        return 1.0
+    return max(0.0, 1.0 - first.optimizer_s.value / whole.value)
 
-    return seconds
+
+def _rebucketed(overlap: Overlap, bucket_ratio: float) -> Overlap:
+    """Other buckets of equal size, as if gradients became ready evenly inside each bucket that was seen."""
+    before = len(overlap.tail_share)
+    count = max(1, round(before / bucket_ratio))
+    done = np.append(1.0 - overlap.tail_share[1:], 1.0)  # share of the bytes up to and with each bucket
+    ends = np.arange(1, count + 1) / count
+    first, last = overlap.ready_ratio[0], overlap.ready_ratio[-1]
+    pace = (last - first) / (1.0 - done[0]) if before > 1 else first * _BACKWARD
+    start = max(0.0, first - pace * done[0])  # the very first gradient, at the pace of the others
+    ready = np.interp(ends, np.insert(done, 0, 0.0), np.insert(overlap.ready_ratio, 0, start))
+    return Overlap(ready, overlap.end_ratio, 1.0 - np.insert(ends[:-1], 0, 0.0))
+
+
+def _ratio(word: str, text: str) -> float:
+    try:
+        value = float(text.removesuffix("x"))
+    except ValueError:
+        value = 0.0
+    if not 1e-4 <= value <= 1e4:
+        raise UsageError(
+            f"{word!r} is not a ratio between 0.0001 and 10000", hint="write link=2x or bytes=0.5"
+        )
+    return value
+
+
+def _count(word: str, text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", text):
+        raise UsageError(f"{word!r} is not a count", hint="write accumulate=4")
+    return int(text)
+
+
+def _power_sgd_ratio(word: str, text: str) -> float:
+    """Bytes of two rank-r factors over those of the matrix: r(m+n)/(mn)."""
+    match = re.fullmatch(r"([1-9]\d{0,3})@([1-9]\d{0,6})x([1-9]\d{0,6})", text)
+    if match is None:
+        raise UsageError(
+            f"{word!r} is not a PowerSGD rank and shape",
+            hint="write power-sgd=4@512x512: the rank, and the shape of a typical weight matrix",
+        )
+    rank, rows, columns = (int(part) for part in match.groups())
+    ratio = rank * (rows + columns) / (rows * columns)
+    if ratio >= 1.0:
+        raise UsageError(
+            f"rank {rank} of a {rows}x{columns} matrix sends {ratio:.2g} times its bytes",
+            hint="choose a smaller rank",
+        )
+    return ratio

@@ -82,9 +82,12 @@ def analysis_of(
 ) -> tuple[Analysis, tuple[str, ...]]:
     """The Analysis of a table or of a study folder, and what was understood of the table."""
     if source.is_dir():
-        from paceline.cli.study_answers import study_answers  # a study needs the store; a table does not
+        from paceline.cli.answer import analysis_of_folder  # a study needs the store; a table does not
+        from paceline.store.paths import StudyFolder
+        from paceline.store.study_file import read_study
 
-        return study_answers(source, ask=ask, cluster=cluster), ()
+        folder = StudyFolder(source)
+        return analysis_of_folder(folder, read_study(folder.study_toml), ask=ask, cluster=cluster), ()
     table = read_table(text_of(source), time=None if time is None else time.value)
     return table_analysis(table, ask=ask, cluster=cluster, source={"table": str(source)}), table.understood
 

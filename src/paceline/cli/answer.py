@@ -14,6 +14,7 @@ from tabulate import tabulate
 from paceline import __version__, units
 from paceline.analysis_json import analysis_data
 from paceline.analyze import study_analysis
+from paceline.answers import Ask, Cluster
 from paceline.cli.plan_text import print_json
 from paceline.config import command_text
 from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
@@ -21,7 +22,7 @@ from paceline.stats import scaled
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import first_started, read_results
 
-__all__ = ["analysis_of_folder", "analysis_text", "print_analysis"]
+__all__ = ["analysis_of_folder", "analysis_text", "finding_lines", "print_analysis"]
 
 _MARKS = {"note": "note ", "doubt": "DOUBT", "void": "VOID "}
 _SHOWN = 2
@@ -32,8 +33,10 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def analysis_of_folder(folder: StudyFolder, study: Study) -> Analysis:
-    """Everything that the complete trials say, computed anew."""
+def analysis_of_folder(
+    folder: StudyFolder, study: Study, *, ask: Ask | None = None, cluster: Cluster | None = None
+) -> Analysis:
+    """Everything that the complete trials say, and what follows for what is asked, computed anew."""
     results = read_results(folder)
     source = {
         "command": command_text(study.workload),
@@ -46,7 +49,7 @@ def analysis_of_folder(folder: StudyFolder, study: Study) -> Analysis:
         "workers": _seen(results),
         "threads_per_worker": study.threads,
     }
-    return study_analysis(study, results, source)
+    return study_analysis(study, results, source, ask=ask, cluster=cluster)
 
 
 def _seen(results: Sequence[TrialResult]) -> dict[str, list[str]]:
@@ -68,13 +71,30 @@ def analysis_text(analysis: Analysis, *, folder: Path) -> str:
     """The whole answer as text."""
     parts = [analysis.verdict, "", _table(analysis.points)]
     name = shlex.quote(str(folder))
+    if outlook := list(_outlook(analysis)):
+        parts += ["", *outlook]
     if analysis.findings:
-        parts += ["", *_finding_lines(analysis.findings, folder=name)]
+        parts += ["", *finding_lines(analysis.findings, folder=name)]
     parts += ["", f"Study: {folder}    again: paceline show {name}"]
     return "\n".join(parts)
 
 
-def _finding_lines(findings: Sequence[Finding], *, folder: str) -> Iterator[str]:
+def _outlook(analysis: Analysis) -> Iterator[str]:
+    """What follows for workers that were not measured, in three lines; --json and the report have all of it."""
+    advice = {recommendation.goal: recommendation for recommendation in analysis.recommendations}
+    if (knee := advice.get("knee")) is not None and analysis.projections:
+        yield f"advice {knee.text} ({knee.condition.partition(';')[0]})"
+    refused = [refusal for refusal in analysis.refusals if refusal.rule != "wide-interval"]
+    if refused:
+        counts = units.counts_text(refusal.workers for refusal in refused)
+        yield f"not projected: {counts} workers: {refused[0].reason} [{refused[0].rule}]"
+    if (following := advice.get("next-measurement")) is not None:
+        yield f"       next: {following.text}"
+    elif refused:
+        yield f"       next: {refused[0].would_help}"
+
+
+def finding_lines(findings: Sequence[Finding], *, folder: str) -> Iterator[str]:
     """Findings of one kind together, the first two in full, and what to do about them once."""
     kinds = dict.fromkeys((finding.level, finding.id) for finding in findings)
     for level, kind in kinds:

@@ -12,11 +12,11 @@ import typer
 
 from paceline.advise import Prices
 from paceline.analysis_json import analysis_data
-from paceline.answers import Change
 from paceline.cli.analyze_cmd import analysis_of, ask_of, cluster_of
 from paceline.cli.table_text import answers_text
 from paceline.reliability import Checkpointing, failure_rate, goodput_ratio
 from paceline.units import percent_text
+from paceline.whatif import change_from
 
 __all__ = ["project"]
 
@@ -32,15 +32,14 @@ def project(
     fit_up_to: Annotated[
         int | None, typer.Option(min=1, help="Fit only on points up to this many workers.")
     ] = None,
-    link_ratio: Annotated[
-        float, typer.Option(min=0.001, help="What if every link were so many times as fast?")
-    ] = 1.0,
-    bytes_ratio: Annotated[
-        float, typer.Option(min=0.0001, help="What if gradients were sent so much smaller (0.5: fp16)?")
-    ] = 1.0,
-    bucket_ratio: Annotated[
-        float, typer.Option(min=0.01, help="What if buckets were so many times as large?")
-    ] = 1.0,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CHANGE",
+            help="Project with a change: link=2x, bytes=0.5, bucket=2x, accumulate=4, workers-per-node=4, sync-bn=53, "
+            "fsdp, power-sgd=4@512x512. May be given several times.",
+        ),
+    ] = None,
     checkpoint_s: Annotated[
         float, typer.Option(min=0.001, help="Seconds that a checkpoint blocks training.")
     ] = 60.0,
@@ -51,22 +50,21 @@ def project(
 ) -> None:
     """Project a table or a study to other worker counts; what would be a guess is refused with a reason."""
     ask = ask_of(fit_up_to, workers, None, Prices())
-    ask = replace(ask, change=Change(link_ratio, bytes_ratio, bucket_ratio))
+    ask = replace(ask, change=change_from(what_if or []))
     analysis, _ = analysis_of(source, ask=ask, cluster=cluster_of(cluster))
     if json:
         json_module.dump(analysis_data(analysis), sys.stdout, indent=1, allow_nan=False, ensure_ascii=False)
         print()
         return
-    if ask.change != Change():
-        print(
-            f"What if: links {link_ratio:g}x as fast, gradients {bytes_ratio:g} of their size, "
-            f"buckets {bucket_ratio:g}x as large"
-        )
+    if what_if:
+        print(f"What if: {', '.join(what_if)}")
     print("\n".join(answers_text(replace(analysis, recommendations=(), findings=()))).lstrip("\n"))
     rate = failure_rate()
     for count in sorted({p.workers for p in analysis.projections if p.workers >= _MANY}):
         plan = Checkpointing(checkpoint_s, restart_s)
         good = goodput_ratio(count, plan, rate_per_hour=rate.value)
         worst = goodput_ratio(count, plan, rate_per_hour=rate.high or rate.value)
-        print(f"At {count} workers failures and checkpoints leave {percent_text(good)} of the time")
-        print(f"       ({percent_text(worst)} at the worst rate that is plausible)")
+        print(
+            f"At {count} workers failures and checkpoints leave {percent_text(good)} of the time, "
+            f"{percent_text(worst)} at the worst plausible rate of failures."
+        )

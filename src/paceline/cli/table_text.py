@@ -1,26 +1,42 @@
-"""What a table says, as text for a terminal: verdict, points, projections, refusals, advice, findings."""
+"""What a table or a projected study says, as text for a terminal: verdict, points, projections, advice, findings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import log2
+from textwrap import wrap
 
 from tabulate import tabulate
 
+from paceline.cli.answer import finding_lines
 from paceline.measured import series_key
-from paceline.records import Analysis, Estimate, Fit, Profile, Projection, Recommendation, Refusal
-from paceline.units import duration_text, estimate_text, percent_text
+from paceline.observe import time_of
+from paceline.records import Analysis, Fit, Profile, Projection, Recommendation, Refusal, TimeKind
+from paceline.units import (
+    TIME_OF,
+    counts_text,
+    duration_range_text,
+    duration_text,
+    estimate_text,
+    percent_text,
+    range_text,
+)
 
 __all__ = ["advice_text", "answers_text", "table_text"]
 
-_MARKS = {"note": "note ", "doubt": "DOUBT", "void": "VOID "}
 _MOST = 40
+_WIDTH = 110
+_WHY_WIDTH = 56
+_UNKNOWN = "–"
+_KINDS: tuple[TimeKind, ...] = ("step", "epoch", "job", "sample")
 
 
 def table_text(analysis: Analysis, understood: Sequence[str]) -> str:
     """The whole answer."""
-    parts = ["Understood: " + "; ".join(understood), ""] if understood else []
-    parts += [analysis.verdict, "", _points(analysis.points)]
+    parts = [*_wrapped("Understood: " + "; ".join(understood), indent=2), ""] if understood else []
+    named = analysis.source.get("time_kind", "step")
+    kind = next((kind for kind in _KINDS if kind == named), "step")
+    parts += [*_wrapped(analysis.verdict), "", _points(analysis.points, kind)]
     parts += answers_text(analysis)
     return "\n".join(parts)
 
@@ -30,60 +46,74 @@ def answers_text(analysis: Analysis) -> list[str]:
     parts: list[str] = []
     if analysis.projections:
         parts += ["", "Projected (90 % prediction intervals):", _projections(analysis.projections)]
-    if analysis.fit is not None:
-        parts += ["", *_fit(analysis.fit)]
     if analysis.refusals:
         parts += ["", *_refusals(analysis.refusals)]
+    if analysis.fit is not None:
+        parts += ["", *_fit(analysis.fit)]
     if analysis.convergence is not None and analysis.convergence.critical_global_batch is not None:
-        critical = analysis.convergence.critical_global_batch
-        parts += [
-            "",
-            f"Critical global batch: {_range(critical)} samples (beyond it more batch needs more epochs)",
-        ]
+        critical = range_text(analysis.convergence.critical_global_batch)
+        parts += ["", f"Critical global batch: {critical} samples; beyond it more batch needs more epochs."]
     if analysis.recommendations:
-        parts += ["", advice_text(analysis.recommendations)]
+        parts += ["", "Advice:", advice_text(analysis.recommendations)]
     if analysis.findings:
-        parts += ["", *_findings(analysis)]
+        parts.append("")
+        for line in finding_lines(analysis.findings, folder="STUDY"):
+            parts += _wrapped(line, indent=7)
     return parts
+
+
+def advice_text(recommendations: Sequence[Recommendation]) -> str:
+    """One line per goal, then each condition once, with the goals it belongs to."""
+    lines: list[str] = []
+    goals: dict[str, list[str]] = {}
+    for recommendation in recommendations:
+        lines += _wrapped(f"  {recommendation.goal:<17}{recommendation.text}", indent=19)
+        goals.setdefault(recommendation.condition, []).append(recommendation.goal)
+    lines.append("Conditions:")
+    for condition, named in goals.items():
+        lines += _wrapped(f"  {', '.join(named)}: {condition}", indent=4)
+    return "\n".join(lines)
 
 
 def _refusals(refusals: Sequence[Refusal]) -> Iterator[str]:
     """What was not projected, and what only as an order of magnitude; the same reason once."""
-    for refusal in refusals[:_MOST]:
-        word = "wide" if refusal.rule == "wide-interval" else f"not projected: {refusal.workers} workers"
-        yield f"{word}: {refusal.reason} [{refusal.rule}]"
-        yield f"       next: {refusal.would_help}"
+    groups: dict[tuple[str, str], list[Refusal]] = {}
+    for refusal in refusals:
+        wide = refusal.rule == "wide-interval"
+        groups.setdefault((refusal.rule, "" if wide else refusal.reason), []).append(refusal)
+    for (rule, reason), same in list(groups.items())[:_MOST]:
+        counts = f"{counts_text(r.workers for r in same)} workers"
+        if rule == "wide-interval":
+            text = f"order of magnitude only: {counts}: the interval is wider than 2x"
+        else:
+            text = f"not projected: {counts}: {reason}"
+        yield from _wrapped(f"{text} [{rule}]", indent=7)
+        yield from _wrapped(f"       next: {same[-1].would_help}", indent=13)
 
 
-def advice_text(recommendations: Sequence[Recommendation]) -> str:
-    """One line per goal, with the condition under which it holds."""
-    return "\n".join(f"{r.goal}: {r.text} ({r.condition})" for r in recommendations)
-
-
-def _points(points: Sequence[Profile]) -> str:
+def _points(points: Sequence[Profile], kind: TimeKind) -> str:
     rows = []
     for profile in points[:_MOST]:
-        point = profile.point
-        time = profile.epoch_s or profile.job_s or profile.step_s
+        point, time = profile.point, time_of(profile, kind)
         rows.append(
             [
                 point.id,
-                point.workers,
-                point.global_batch if point.global_batch is not None else "–",
-                duration_text(time.value) if time else "–",
+                str(point.workers),
+                _UNKNOWN if point.global_batch is None else str(point.global_batch),
+                _UNKNOWN if time is None else duration_text(time.value),
                 estimate_text(profile.throughput_per_s),
-                "–" if profile.speedup is None else f"{profile.speedup.value:.2f}",
+                _UNKNOWN if profile.speedup is None else range_text(profile.speedup),
                 percent_text(profile.efficiency_ratio),
                 _per_doubling(profile, points),
-                _device_seconds(profile),
+                _UNKNOWN if time is None else f"{time.value * point.workers:.4g}",
                 point.scaling,
                 profile.state,
             ]
         )
-    heads = ["point", "workers", "global batch", "time", "samples/s", "speed-up", "efficiency",
-             "per doubling", "worker-s", "scaling", "state"]  # fmt: skip
+    heads = ["point", "workers", "global batch", f"time of one {TIME_OF[kind]}", "samples/s", "speed-up",
+             "efficiency", "per doubling", "worker-s", "scaling", "state"]  # fmt: skip
     more = f"\n… and {len(points) - _MOST} more (--json shows all)" if len(points) > _MOST else ""
-    return tabulate(rows, headers=heads, tablefmt="simple", disable_numparse=True) + more
+    return _table(heads, rows) + more
 
 
 def _per_doubling(profile: Profile, points: Sequence[Profile]) -> str:
@@ -97,36 +127,50 @@ def _per_doubling(profile: Profile, points: Sequence[Profile]) -> str:
     ]
     before = max(smaller, key=lambda p: p.point.workers, default=None)
     if before is None or before.speedup is None or profile.speedup is None:
-        return "–"
+        return _UNKNOWN
     doublings = log2(profile.point.workers / before.point.workers)
     return f"{(profile.speedup.value / before.speedup.value) ** (1 / doublings):.2f}x"
-
-
-def _device_seconds(profile: Profile) -> str:
-    time = profile.epoch_s or profile.job_s or profile.step_s
-    return "–" if time is None else f"{time.value * profile.point.workers:.4g}"
 
 
 def _projections(projections: Sequence[Projection]) -> str:
     rows = [
         [
-            p.workers,
-            p.nodes,
-            p.per_worker_batch if p.per_worker_batch is not None else "–",
-            f"{duration_text(p.time_s.value)} ({duration_text(p.time_s.low)} to {duration_text(p.time_s.high)})",
-            "–" if p.speedup is None else _range(p.speedup),
+            str(p.workers),
+            str(p.nodes),
+            _UNKNOWN if p.per_worker_batch is None else str(p.per_worker_batch),
+            duration_range_text(p.time_s),
+            _UNKNOWN if p.speedup is None else range_text(p.speedup),
             percent_text(p.efficiency_ratio),
-            p.explanation,
+            _UNKNOWN if p.time_to_accuracy_s is None else duration_range_text(p.time_to_accuracy_s),
+            "\n".join(wrap(p.explanation, _WHY_WIDTH)),
         ]
         for p in projections[:_MOST]
     ]
-    what = projections[0].time_kind
-    heads = ["workers", "nodes", "per worker", f"time of one {what}", "speed-up", "efficiency", "why"]
-    return tabulate(rows, headers=heads, tablefmt="simple", disable_numparse=True)
+    what = TIME_OF[projections[0].time_kind]
+    heads = ["workers", "nodes", "batch per worker", f"time of one {what}", "speed-up", "efficiency",
+             "time to accuracy", "why"]  # fmt: skip
+    more = f"\n… and {len(projections) - _MOST} more (--json shows all)" if len(projections) > _MOST else ""
+    return _table(heads, rows) + more
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table without the columns that say nothing."""
+    empty = {"nodes": "1", "state": "ok"}
+    kept = [
+        i
+        for i, head in enumerate(heads)
+        if any(row[i] not in (_UNKNOWN, empty.get(head)) for row in rows) or not rows
+    ]
+    return tabulate(
+        [[row[i] for i in kept] for row in rows],
+        headers=[heads[i] for i in kept],
+        tablefmt="simple",
+        disable_numparse=True,
+    )
 
 
 def _fit(fit: Fit) -> Iterator[str]:
-    yield f"Fit: {fit.explanation}."
+    yield from _wrapped(f"Fit: {fit.explanation}.", indent=2)
     known = {name: error for name, error in fit.held_out_error.items() if error is not None}
     if known:
         listed = ", ".join(
@@ -135,14 +179,14 @@ def _fit(fit: Fit) -> Iterator[str]:
         yield f"Error at the largest count when it is held out: {listed}."
 
 
-def _findings(analysis: Analysis) -> Iterator[str]:
-    for finding in analysis.findings[:_MOST]:
-        yield f"{_MARKS[finding.level]}  {finding.message} [{finding.id}]"
-        if finding.hint:
-            yield f"       next: {finding.hint}"
-
-
-def _range(quantity: Estimate) -> str:
-    if quantity.low is None or quantity.high is None:
-        return f"{quantity.value:.3g}"
-    return f"{quantity.value:.3g} ({quantity.low:.3g}-{quantity.high:.3g})"
+def _wrapped(text: str, *, indent: int = 0) -> list[str]:
+    """Lines that a terminal shows whole; a long word is left alone, so that commands can be copied."""
+    lead = text[: len(text) - len(text.lstrip())]
+    return wrap(
+        text.lstrip(),
+        _WIDTH,
+        initial_indent=lead,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,48 @@
+"""What is asked beyond the measurements themselves, and what is known of the machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from paceline.advise import Prices
+from paceline.convergence import Curve
+from paceline.links import LinkBelief
+from paceline.observe import Setting
+from paceline.refuse import Cores
+from paceline.whatif import NO_CHANGE, Change
+
+__all__ = ["Ask", "Cluster"]
+
+Series = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The machines: workers per node and link classes as declared, backend and cores as the workers saw them."""
+
+    workers_per_node: int | None = None
+    inside: LinkBelief | None = None
+    between: LinkBelief | None = None
+    gradient_bytes: float | None = None
+    description: str = ""
+    backend: str | None = None  # where a Point names none
+    cores: Cores | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is wanted beyond the measurements themselves."""
+
+    fit_up_to: int | None = None
+    project_to: tuple[int, ...] | None = None  # None: two and four times the largest measured count
+    at: tuple[tuple[Setting, Series], ...] = ()  # settings, with the series they belong to
+    samples: int | None = None
+    absolute: bool = True  # whether step times are seconds, not derived from an ambiguous throughput
+    prices: Prices = field(default_factory=Prices)
+    change: Change = NO_CHANGE
+    curves: tuple[Curve, ...] = ()
+    plateau_epochs: Mapping[int, float] = field(
+        default_factory=dict
+    )  # global batch -> epochs to stable accuracy
+    seed: int = 0

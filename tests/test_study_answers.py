@@ -1,0 +1,141 @@
+"""A finished study projects, refuses and advises by itself, and never loses what it measured."""
+
+import time
+
+import numpy as np
+import pytest
+
+import paceline.analyze
+from paceline.analysis_json import analysis_data
+from paceline.analyze import study_analysis
+from paceline.answers import Ask, Cluster
+from paceline.cli.answer import analysis_text
+from paceline.cluster_seen import with_seen
+from paceline.errors import UsageError
+from paceline.plan import plan_study
+from paceline.records import Study, Workload
+from paceline.refuse import Cores
+from tests.samples import WARMUP, result, sample, steady, worker
+
+_STUDY = Study(Workload("script", "train.py"), workers=(1, 2, 4), steps=16, warmup=WARMUP, repeats=2)
+_STEPS = {1: 0.10, 2: 0.11, 4: 0.12}
+
+
+def _results(**manifest):
+    found = []
+    for point in plan_study(_STUDY).points:
+        for repeat in (1, 2):
+            step_s = _STEPS[point.workers] * (1 + 0.01 * repeat)
+            samples = [sample(k, step_s) for k in range(2, WARMUP + 22)]
+            seen = {"backend": "gloo" if point.workers > 1 else None, **manifest}
+            workers = [worker(rank, samples, point.workers, **seen) for rank in range(point.workers)]
+            found.append(result(workers, point=point, repeat=repeat))
+    return found
+
+
+def test_a_study_ends_with_fit_projections_and_advice():
+    analysis = study_analysis(_STUDY, _results(), {})
+    assert [p.workers for p in analysis.projections] == [8, 16]
+    assert {"fastest", "cheapest", "knee", "pareto", "next-measurement"} <= {
+        r.goal for r in analysis.recommendations
+    }
+    data = analysis_data(analysis)
+    assert data["fit"]["parameters"]
+    assert len(data["projections"]) == 2
+
+
+def test_the_backend_of_the_workers_makes_the_law_a_ring_and_leaves_the_points_alone():
+    rings = study_analysis(_STUDY, _results(), {})
+    free = study_analysis(_STUDY, _results(backend="nccl", device="cuda"), {})
+    assert "2 structures" in rings.fit.explanation
+    assert "4 structures" in free.fit.explanation
+    assert {p.point.backend for p in rings.points} == {None}
+    assert [p.point.id for p in rings.points] == [p.point.id for p in free.points]
+
+
+@pytest.mark.parametrize(
+    ("text", "device", "expected"),
+    [("gloo", "cpu", "gloo"), ("cpu:gloo,cuda:nccl", "cpu", "gloo"), ("cpu:gloo,cuda:nccl", "cuda", "nccl"),
+     ("nccl", "cuda", "nccl")],
+)  # fmt: skip
+def test_a_worker_uses_the_backend_of_its_device(text, device, expected):
+    assert with_seen(None, _results(backend=text, device=device)).backend == expected
+
+
+def test_counts_beyond_the_cores_of_the_machine_are_refused():
+    analysis = study_analysis(_STUDY, _results(cpus=4), {})
+    assert not analysis.projections
+    assert {(r.workers, r.rule) for r in analysis.refusals} == {
+        (8, "more-workers-than-cores"),
+        (16, "more-workers-than-cores"),
+    }
+    assert all((r.workers or 1) <= 4 for r in analysis.recommendations)
+
+
+def test_devices_other_than_cpus_are_not_counted_in_cores():
+    assert with_seen(None, _results(device="cuda")).cores is None
+    assert with_seen(None, _results(cpus=6, threads=2)).cores == Cores(6, 2)
+    assert with_seen(Cluster(workers_per_node=4), []) == Cluster(workers_per_node=4)
+
+
+def test_what_is_asked_is_projected():
+    analysis = study_analysis(_STUDY, _results(), {}, ask=Ask(project_to=(32,)))
+    assert [p.workers for p in analysis.projections] == [32]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [UsageError("no such link"), ValueError("bad value"), ZeroDivisionError("by zero"),
+     np.linalg.LinAlgError("singular")],
+)  # fmt: skip
+def test_an_error_in_the_fit_becomes_a_doubt_and_costs_no_measurement(monkeypatch, error):
+    def broken(*_, **__):
+        raise error
+
+    monkeypatch.setattr(paceline.analyze, "answers", broken)
+    analysis = study_analysis(_STUDY, _results(), {})
+    doubt = next(f for f in analysis.findings if f.id == "no-projection")
+    assert str(error) in doubt.message
+    assert all(p.step_s is not None for p in analysis.points)
+    assert analysis.verdict.startswith("Use 4 workers")
+
+
+def test_a_mistake_of_ours_is_not_hidden(monkeypatch):
+    def broken(*_, **__):
+        raise TypeError("ours")
+
+    monkeypatch.setattr(paceline.analyze, "answers", broken)
+    with pytest.raises(TypeError):
+        study_analysis(_STUDY, _results(), {})
+
+
+def test_workers_that_trained_apart_are_not_projected():
+    results = [steady(p.workers, 0.1, point=p, exchanged_bytes=0) for p in plan_study(_STUDY).points]
+    analysis = study_analysis(_STUDY, results, {})
+    assert not analysis.projections
+    assert not analysis.recommendations
+    assert [r.rule for r in analysis.refusals] == ["unsound"]
+
+
+def test_nothing_measured_asks_for_nothing():
+    analysis = study_analysis(_STUDY, [], {})
+    assert (analysis.fit, analysis.projections, analysis.refusals) == (None, (), ())
+
+
+@pytest.mark.parametrize("manifest", [{}, {"cpus": 4}])
+def test_the_outlook_takes_at_most_three_lines_of_a_terminal(tmp_path, manifest):
+    analysis = study_analysis(_STUDY, _results(**manifest), {})
+    bare = paceline.analyze.Analysis(analysis.verdict, analysis.points, analysis.findings)
+    more = analysis_text(analysis, folder=tmp_path).splitlines()
+    less = analysis_text(bare, folder=tmp_path).splitlines()
+    added = [line for line in more if line and line not in less]
+    assert 1 <= len(added) <= 3
+    assert any("next: measure" in line for line in added)
+
+
+def test_a_study_is_answered_within_a_second():
+    results = _results()
+    study_analysis(_STUDY, results, {})  # scipy is imported now
+    start = time.perf_counter()
+    study_analysis(_STUDY, results, {})
+    assert time.perf_counter() - start < 1.0
