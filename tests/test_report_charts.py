@@ -15,7 +15,7 @@ from paceline.report.sections import sections
 from paceline.report.series import lines
 from paceline.report.step_charts import bucket_figure, split_figure
 from paceline.report.theme import COLOURS
-from tests.report_sample import FULL, OOM, WEAK, hostile, large, measured
+from tests.report_sample import FULL, OOM, WEAK, around, hostile, large, measured
 
 OKABE_ITO = {"#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#000000"}
 
@@ -94,6 +94,22 @@ def test_the_ideal_line_begins_at_the_baseline_even_where_that_is_not_shown():
     only = replace(FULL, points=WEAK[1:], projections=(), refusals=())
     (ideal,) = layers(figure("speedup-weak", only), type="line", strokeDash=[1, 4])
     assert [(row["workers"], row["value"]) for row in rows(ideal)] == [(1, 1.0), (8, 8.0)]
+
+
+def test_lines_with_baselines_of_their_own_have_ideal_lines_of_their_own():
+    later = [
+        replace(measured(n, e, batch=32), speedup=around(s)) for n, e, s in ((4, 1.0, 1.0), (8, 0.75, 1.5))
+    ]
+    two = replace(FULL, points=(*WEAK, *later), projections=(), refusals=())
+    starts = [rows(line)[0] for line in layers(figure("speedup-weak", two), type="line", strokeDash=[1, 4])]
+    assert [(row["workers"], row["value"]) for row in starts] == [(1, 1.0), (4, 1.0)]
+    assert "relative to 1 or 4 workers, each line to its own Baseline" in figure("speedup-weak", two).caption
+
+
+def test_a_refusal_among_the_shown_counts_is_not_hatched_and_not_said_to_be():
+    low = replace(FULL, refusals=(replace(FULL.refusals[0], workers=3),))
+    assert "Hatched" not in figure("speedup-weak", low).caption
+    assert "Hatched" in figure("speedup-weak").caption
 
 
 def test_the_refused_region_is_hatched_between_the_last_projection_and_the_refused_count():

@@ -49,18 +49,21 @@ def scaling_figures(analysis: Analysis) -> tuple[Figure, ...]:
 
 def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
     measured, projected, left = _dots(analysis, mode, "speedup")
-    base = _base_workers(lines(analysis, mode))
-    counts = _counts(analysis, measured + projected, base)
+    bases = _bases(lines(analysis, mode))
+    counts = _counts(analysis, measured + projected, bases)
     values = [dot.value.value for dot in measured + projected]
-    high = max([*values, max(dot.workers for dot in measured + projected) / base]) * 1.2
+    high = max([*values, max(dot.workers for dot in measured + projected) / bases[0]]) * 1.2
     lowest = min([1.0, *values])
     ends = [dot.value.low for dot in measured if dot.value.low is not None and dot.value.low > lowest / 2]
     frame = _Frame(counts, min([lowest, *ends]) / 1.25, high, doubling=True)
+    most = max(dot.workers for dot in measured)
     title = f"Speed-up, {mode} scaling"
     layers = [
         *_refused(frame, analysis, measured + projected),
-        *_ideal(
-            [(base, 1.0), (max(counts), max(counts) / base)], label_at=max(d.workers for d in measured) / base
+        *(
+            layer
+            for base in bases
+            for layer in _ideal([(base, 1.0), (max(counts), max(counts) / base)], label_at=most / base)
         ),
         *continued(measured, projected),
         dots_chart(measured, label=lambda value: f"{value:.2f}×", text=estimate_text, dy=13),
@@ -73,7 +76,7 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
     }
     caption = (
         f"Speed-up (ratio of throughputs, doubling scale) against workers (count, doubling scale), {mode} scaling, "
-        f"relative to {base} worker{'' if base == 1 else 's'}.{_explained(measured, projected, analysis)} "
+        f"relative to {_bases_text(bases)}.{_explained(measured, projected, analysis)} "
         "Dotted: ideal."
     )
     return Figure(
@@ -86,7 +89,7 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
 
 def _efficiency(analysis: Analysis, mode: Scaling) -> Figure:
     measured, projected, left = _dots(analysis, mode, "efficiency_ratio")
-    counts = _counts(analysis, measured + projected, _base_workers(lines(analysis, mode)))
+    counts = _counts(analysis, measured + projected, _bases(lines(analysis, mode)))
     frame = _Frame(
         counts, 0.0, max([1.0, *(dot.value.value for dot in measured + projected)]) * 1.15, doubling=False
     )
@@ -150,7 +153,7 @@ def _ideal(ends: Sequence[tuple[int, float]], *, label_at: float | None) -> list
 def _refused(frame: _Frame, analysis: Analysis, shown: Sequence[Dot]) -> list[Spec]:
     """The hatched region: from halfway between the last shown and the first refused count to the right edge."""
     last = max(dot.workers for dot in shown)
-    beyond = [refusal.workers for refusal in analysis.refusals if refusal.workers > last]
+    beyond = _beyond(analysis, shown)
     if not beyond:
         return []
     left, right = frame.at(0, 0)[0], frame.at(1, 0)[0]
@@ -202,20 +205,36 @@ def _dots(analysis: Analysis, mode: Scaling, quantity: str) -> tuple[list[Dot], 
     return shown, [dot for dot in projected if dot.line in kept], left
 
 
-def _base_workers(found: Mapping[str, Sequence[Profile]]) -> int:
-    """The worker count that speed-up is relative to, from its definition: efficiency = speed-up / (workers / base)."""
-    for profile in (p for own in found.values() for p in own):
+def _bases(found: Mapping[str, Sequence[Profile]]) -> list[int]:
+    """The worker counts that speed-up is relative to, one per line, each named once."""
+    return sorted({_base(own) for own in found.values()})
+
+
+def _base(own: Sequence[Profile]) -> int:
+    """The Baseline of one line, from the definition: efficiency = speed-up / (workers / base)."""
+    for profile in own:
         if profile.speedup and profile.efficiency_ratio:
             base = profile.point.workers * profile.efficiency_ratio.value / profile.speedup.value
             if 1 <= base <= profile.point.workers:
                 return round(base)
-    return min(p.point.workers for own in found.values() for p in own)
+    return min(profile.point.workers for profile in own)
 
 
-def _counts(analysis: Analysis, shown: Sequence[Dot], base: int) -> tuple[int, ...]:
+def _bases_text(bases: Sequence[int]) -> str:
+    if len(bases) > 1:
+        return f"{' or '.join(str(base) for base in bases)} workers, each line to its own Baseline"
+    return f"{bases[0]} worker{'' if bases[0] == 1 else 's'}"
+
+
+def _counts(analysis: Analysis, shown: Sequence[Dot], bases: Sequence[int]) -> tuple[int, ...]:
     """Every worker count that the chart must have room for."""
-    counts = {base, *(dot.workers for dot in shown)}
-    return tuple(sorted(counts | {r.workers for r in analysis.refusals if r.workers > max(counts)}))
+    return tuple(sorted({*bases, *(dot.workers for dot in shown), *_beyond(analysis, shown)}))
+
+
+def _beyond(analysis: Analysis, shown: Sequence[Dot]) -> list[int]:
+    """Refused counts beyond everything that is shown."""
+    last = max(dot.workers for dot in shown)
+    return [refusal.workers for refusal in analysis.refusals if refusal.workers > last]
 
 
 def _explained(measured: Sequence[Dot], projected: Sequence[Dot], analysis: Analysis) -> str:
@@ -223,7 +242,8 @@ def _explained(measured: Sequence[Dot], projected: Sequence[Dot], analysis: Anal
     text = f" Circles: measured{', with 90% intervals over launches' if intervals else ''}."
     if projected:
         text += " Diamonds, dashed: projected, with 90% prediction intervals."
-    return text + (" Hatched: refused, see why below." if analysis.refusals else "")
+    hatched = bool(_beyond(analysis, [*measured, *projected]))
+    return text + (" Hatched: refused, see why below." if hatched else "")
 
 
 def _cut_off(dots: Sequence[Dot], frame: _Frame) -> str:

@@ -74,12 +74,24 @@ def dots_chart(
 def diamonds(
     dots: Sequence[Dot], names: Sequence[str], *, text: Callable[[Estimate], str], dy: int
 ) -> list[Spec]:
-    """Layers for projected values: hollow diamonds, and the word at the first of them."""
+    """Layers for projected values: intervals, hollow diamonds, and the word at the first of them."""
     if not dots:
         return []
     rows = [_row(dot, names, text(dot.value), "projected") for dot in dots]
     _, opacity = toggled("line")
+    shade = colour(names)
     return [
+        {
+            "data": {"values": rows},
+            "mark": {"type": "rule", "strokeDash": [2, 3], "strokeWidth": 1.5, "clip": True},
+            "encoding": {
+                "x": _AT,
+                "y": {"field": "low"},
+                "y2": {"field": "high"},
+                "color": shade,
+                "opacity": opacity,
+            },
+        },
         {
             "data": {"values": rows},
             "mark": {
@@ -90,7 +102,7 @@ def diamonds(
                 "strokeWidth": 2,
                 "clip": True,
             },
-            "encoding": {"x": _AT, "color": colour(names), "opacity": opacity, "tooltip": _TOOLTIP},
+            "encoding": {"x": _AT, "color": shade, "opacity": opacity, "tooltip": _TOOLTIP},
         },
         {
             "data": {"values": rows[:1]},
