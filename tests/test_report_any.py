@@ -149,7 +149,7 @@ def test_any_analysis_has_every_form(analysis):
 
 
 @pytest.mark.skipif(not draw.can_draw(), reason="vl-convert is not installed: pip install 'paceline[report]'")
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(analyses, analyses)
 def test_any_analyses_have_a_page(one, other):
     assert page([("", one)]).endswith("</html>")
