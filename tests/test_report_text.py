@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline.records import Analysis
+from paceline.records import Analysis, Recommendation
+from paceline.report.advice import advice
 from paceline.report.answer_tables import source_table
 from paceline.report.document import Column, Table
 from paceline.report.escape import ascii_text, csv_cell, latex_text, markdown_text, visible
@@ -79,6 +80,19 @@ def test_nested_provenance_is_flat_and_unknown_is_left_out():
         Analysis("v", (), (), source={"workers": {"torch": ["2.13.0", "2.12"]}, "git": None})
     ).rows
     assert rows == (("workers torch", "2.13.0, 2.12"),)
+
+
+def test_goals_that_lead_to_the_same_setting_are_said_once():
+    same = [
+        Recommendation(goal, 1, 32, None, None, None, "measured", "use 1 worker")
+        for goal in ("fastest", "cheapest")
+    ]
+    other = Recommendation("knee", 1, 32, None, None, None, "projected", "use 1 worker")
+    found = advice(Analysis("v", (), (), recommendations=(*same, other)))
+    assert [(one.goals, one.condition) for one in found] == [
+        ("fastest, cheapest", "measured"),
+        ("knee", "projected"),
+    ]
 
 
 def test_how_it_was_measured_is_one_sentence_of_what_is_known():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paceline.records import Analysis
+from paceline.report.advice import advice
 from paceline.report.answer_tables import source_table
 from paceline.report.document import Figure
 from paceline.report.escape import latex_text
@@ -29,8 +30,8 @@ def _lines(analysis: Analysis, figures: str | None) -> Iterator[str]:
     yield latex_text(analysis.verdict)
     if how := measured_how(analysis):
         yield latex_text(how)
-    for recommendation in analysis.recommendations:
-        yield f"{latex_text(recommendation.text)} ({latex_text(recommendation.condition)})."
+    for one in advice(analysis):
+        yield f"{latex_text(one.goals.capitalize())}: {latex_text(one.text)} ({latex_text(one.condition)})."
     doubts = [finding for finding in analysis.findings if finding.level != "note"]
     if doubts:
         yield "\n" + r"\paragraph{Reservations.}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paceline.records import Analysis
+from paceline.report.advice import advice
 from paceline.report.answer_tables import source_table
 from paceline.report.document import Table
 from paceline.report.escape import markdown_text
@@ -25,12 +26,8 @@ def _lines(analysis: Analysis) -> Iterator[str]:
     yield f"**{markdown_text(analysis.verdict)}**\n"
     if how := measured_how(analysis):
         yield markdown_text(how) + "\n"
-    for recommendation in analysis.recommendations:
-        goal, text, condition = (
-            markdown_text(part)
-            for part in (recommendation.goal, recommendation.text, recommendation.condition)
-        )
-        yield f"- **{goal}** {text} ({condition})"
+    for one in advice(analysis):
+        yield f"- **{markdown_text(one.goals)}** {markdown_text(one.text)} ({markdown_text(one.condition)})"
     for threshold in analysis.thresholds:
         yield f"- {'✓' if threshold.holds else '✗'} {markdown_text(threshold.message)}"
     for section in sections_in_words(analysis):

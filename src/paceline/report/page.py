@@ -19,6 +19,7 @@ from markupsafe import Markup
 from paceline.errors import PacelineError
 from paceline.records import Analysis, Finding
 from paceline.report import draw
+from paceline.report.advice import Advice, advice
 from paceline.report.answer_tables import source_table
 from paceline.report.compared import compared_section
 from paceline.report.definitions import DEFINITIONS
@@ -48,6 +49,7 @@ class _Study:
     analysis: Analysis
     verdict: tuple[str, str]  # its first sentence, and the others
     how: str | None
+    advice: tuple[Advice, ...]
     sections: tuple[Section, ...]
     overhead: Table | None
     source: Table | None
@@ -98,6 +100,7 @@ def _study(name: str, analysis: Analysis, prefix: str) -> _Study:
         analysis=analysis,
         verdict=_sentences(analysis.verdict),
         how=measured_how(analysis),
+        advice=advice(analysis),
         sections=tuple(_apart(section, prefix) for section in sections(analysis)),
         overhead=_apart_table(overhead_table(analysis), prefix),
         source=_apart_table(source_table(analysis), prefix),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from textwrap import fill
 
 from paceline.records import Analysis
+from paceline.report.advice import advice
 from paceline.report.answer_tables import source_table
 from paceline.report.document import Table
 from paceline.report.escape import ascii_text
@@ -30,8 +31,8 @@ def _lines(analysis: Analysis) -> Iterator[str]:
     if how := measured_how(analysis):
         yield _wrapped(how)
     yield ""
-    for recommendation in analysis.recommendations:
-        yield _wrapped(f"To do: {recommendation.text} ({recommendation.condition})", indent="  ")
+    for one in advice(analysis):
+        yield _wrapped(f"To do ({one.goals}): {one.text} ({one.condition})", indent="  ")
     for threshold in analysis.thresholds:
         yield _wrapped(f"[{'ok' if threshold.holds else 'NO'}] {threshold.message}", indent="     ")
     for section in sections_in_words(analysis):
