@@ -93,6 +93,7 @@ def test_the_examples_train_as_horovodrun_would_run_them(script, tmp_path):
     [
         (["run", "python", "x.py"], "-np"),
         (["run", "-np", "none", "python", "x.py"], "not a number"),
+        (["run", "-np", "2", "--reset-limit", "-1", "python", "x.py"], "--reset-limit"),
         (["run", "-np", "2"], "the command"),
         (["run", "-np", "3", "-H", "localhost:2", "python", "x.py"], "more workers"),
         (["run", "-np", "2", "-H", "elsewhere:2", "python", "x.py"], "another machine"),

@@ -213,6 +213,18 @@ def check_poll_turns_true():
     close(hvd.synchronize(handle), np.ones(2))
 
 
+def check_sparse_tensors_are_added_where_they_meet():
+    mine = torch.sparse_coo_tensor([[hvd.rank(), 5]], torch.tensor([[1.0, 2.0], [3.0, 4.0]]), (8, 2))
+    for op, share in ((hvd.Sum, 1), (hvd.Average, hvd.size())):
+        handle = hvd.sparse_allreduce_async(mine, name=f"sparse {op.name}", op=op)
+        while not hvd.poll(handle):
+            pass
+        expected = np.zeros((8, 2))
+        expected[: hvd.size()] = [1, 2]
+        expected[5] = [3 * hvd.size(), 4 * hvd.size()]
+        close(hvd.synchronize(handle).to_dense(), expected / share, 1e-6)
+
+
 def check_a_name_in_flight_is_refused():
     if hvd.rank() == 0:
         handle = hvd.allreduce_async(torch.ones(2), name="twice")

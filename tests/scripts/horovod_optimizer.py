@@ -78,7 +78,7 @@ def check_gradients_leave_during_backward():
     os.environ.pop("HOROVOD_FUSION_THRESHOLD")
     seen = []
     first = next(own.parameters())
-    first.register_hook(lambda gradient: seen.append(optimizer._buckets.in_flight()))
+    first.register_hook(lambda gradient: seen.append(optimizer._buckets[0].in_flight()))
     own(batches(1)[0]).sum().backward()
     optimizer.step()
     assert seen == [True]  # the last layer was on its way before the first layer's gradient existed
@@ -139,7 +139,7 @@ def check_groups_of_parameters_travel_together():
         own.named_parameters(),
         groups=[parameters[:2], parameters[2:3]],
     )
-    assert [len(bucket.parameters) for bucket in optimizer._buckets._buckets] == [2, 1, 3]
+    assert [len(bucket.parameters) for bucket in optimizer._buckets[0]._buckets] == [2, 1, 3]
     own(batches(1)[0]).sum().backward()
     optimizer.step()
     assert [len(part) for part in cut(parameters, most_bytes=0)] == [1] * 6
@@ -193,6 +193,33 @@ def check_adasum_steps_are_combined():
     for p, start, gradient in zip(own.parameters(), before, gradients, strict=False):
         combined = hvd.allreduce(-0.1 * gradient, op=hvd.Adasum)
         assert torch.allclose(p, start + combined, atol=1e-12)
+
+
+def check_parameters_added_or_unfrozen_later_are_reduced_and_frozen_ones_left_alone():
+    own, head = network(), torch.nn.Linear(LAYERS[-1], 1)
+    hvd.broadcast_parameters(head.state_dict(), root_rank=0)
+    own[0].requires_grad_(False)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(own.parameters(), lr=0.1, weight_decay=0.1))
+
+    def step(batch):
+        optimizer.zero_grad()
+        head(own(batch)).square().mean().backward()
+        optimizer.step()
+
+    first, second, third = batches(3)
+    kept = own[0].weight.clone()
+    step(first)
+    assert torch.equal(own[0].weight, kept)
+    head.zero_grad()
+    optimizer.add_param_group({"params": head.parameters()})
+    own[0].requires_grad_(True)
+    own[2].requires_grad_(False)
+    frozen = own[2].weight.clone()
+    step(second)
+    step(third)
+    assert torch.equal(own[2].weight, frozen) and not torch.equal(own[0].weight, kept)
+    seen = hvd.allgather_object([p.detach().clone() for p in [*own.parameters(), *head.parameters()]])
+    assert all(torch.equal(p, q) for p, q in zip(seen[0], seen[-1], strict=True))
 
 
 def check_wrong_arguments_are_refused():

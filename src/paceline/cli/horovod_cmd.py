@@ -45,22 +45,25 @@ def horovod(
 def _run(args: Sequence[str]) -> int:
     """Start the command once per worker, wait for it; its exit code. Options are those of horovodrun."""
     workers: int | None = None
+    restarts = 0
     slots: int | None = None
     rest = list(args)
     while rest and rest[0].startswith("-"):
         option, equals, value = rest.pop(0).partition("=")
         if option == "--":
             break
-        if option not in ("-np", "--num-proc", "-H", "--hosts"):
+        if option not in ("-np", "--num-proc", "-H", "--hosts", "--reset-limit"):
             raise UsageError(f"horovod run does not know {option}", hint=_RUN)
         if not equals:
             value = rest.pop(0) if rest else ""
         if option in ("-H", "--hosts"):
             slots = local_slots(value)
-        elif value.isdigit() and int(value) > 0:
+        elif option == "--reset-limit" and value.isdigit():
+            restarts = int(value)
+        elif option in ("-np", "--num-proc") and value.isdigit() and int(value) > 0:
             workers = int(value)
         else:
-            raise UsageError(f"{option} {value!r} is not a number of workers", hint=_RUN)
+            raise UsageError(f"{option} {value!r} is not a number it can use", hint=_RUN)
     workers = workers or slots
     if workers is None or not rest:
         missing = "how many workers to start (-np)" if workers is None else "the command to run"
@@ -74,7 +77,9 @@ def _run(args: Sequence[str]) -> int:
         environment = environment_of(
             folder, workers=workers, cores=os.cpu_count() or 1, environment=os.environ
         )
-        return subprocess.run(command_of(rest, workers=workers), env=environment, check=False).returncode
+        return subprocess.run(
+            command_of(rest, workers=workers, restarts=restarts), env=environment, check=False
+        ).returncode
 
 
 def _migrate(args: Sequence[str]) -> int:

@@ -39,12 +39,12 @@ def local_slots(hosts: str) -> int:
     return slots
 
 
-def command_of(command: Sequence[str], *, workers: int) -> list[str]:
-    """The torchrun command line that starts `command` once per worker."""
+def command_of(command: Sequence[str], *, workers: int, restarts: int = 0) -> list[str]:
+    """The torchrun command line that starts `command` once per worker, and again after a loss if asked to."""
     named = Path(command[0]).name.startswith("python")
     python = interpreter(command[0] if named else None)
     first = [python] if named else [command[0]]
-    rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--max-restarts", "0"]
+    rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--max-restarts", str(restarts)]
     count = ["--nnodes", "1", "--nproc-per-node", str(workers)]
     launcher = [python, "-m", "torch.distributed.run", *count, *rendezvous, "--no-python"]
     return [*launcher, *first, *command[1:]]

@@ -10,7 +10,7 @@ import torch
 from paceline_horovod.common.exceptions import NotAcceptedError
 from paceline_horovod.common.process_sets import ProcessSet, global_process_set
 from paceline_horovod.torch.engine import Pending
-from paceline_horovod.torch.handles import ask, checked, synchronize
+from paceline_horovod.torch.handles import Composed, ask, checked, synchronize
 from paceline_horovod.torch.ops import Adasum, Average, Op, Sum, chosen_op
 
 Tensors = Sequence[torch.Tensor]
@@ -80,19 +80,19 @@ def grouped_allreduce_async_(
 
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str, op: Op, process_set: ProcessSet = global_process_set
-) -> Any:
+) -> Composed:
     """The sum or average of sparse tensors: their entries are gathered, and added where they meet."""
     entries = tensor.detach().coalesce()
     indices = allgather_async(entries.indices().t().contiguous(), f"{name}.indices", process_set)
     values = allgather_async(entries.values(), f"{name}.values", process_set)
 
-    def handle() -> torch.Tensor:
+    def result() -> torch.Tensor:
         where, what = synchronize(indices), synchronize(values)
         if op == Average:
             what = what / process_set.size()
         return torch.sparse_coo_tensor(where.t(), what, tensor.shape, check_invariants=False).coalesce()
 
-    return handle
+    return Composed((indices, values), result)
 
 
 def allgather_async(

@@ -226,6 +226,8 @@ class Buckets:
             results = bucket.views
         with torch.no_grad():
             for parameter, result in zip(bucket.parameters, results, strict=True):
+                if parameter.grad is None and not parameter.requires_grad:
+                    continue  # frozen since: the optimizer must go on leaving it alone
                 if parameter.grad is None or parameter.grad.is_sparse:
                     parameter.grad = torch.empty_like(parameter)
                 if after == 1.0:

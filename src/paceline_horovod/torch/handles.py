@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,10 +16,20 @@ from paceline_horovod.common.request import Request
 from paceline_horovod.torch.engine import Pending
 from paceline_horovod.torch.world import world
 
-__all__ = ["ask", "checked", "poll", "synchronize"]
+__all__ = ["Composed", "ask", "checked", "poll", "synchronize"]
 
 Deliver = Callable[[Pending], Any]
-Handle = int | Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A handle made of several: done when they are, and its result is made of theirs."""
+
+    parts: tuple[int, ...]
+    result: Callable[[], Any]
+
+
+Handle = int | Composed
 
 _numbers = itertools.count(1)
 _handles: dict[int, tuple[Pending, Deliver]] = {}
@@ -84,8 +95,8 @@ def checked(tensor: torch.Tensor) -> torch.Tensor:
 
 def poll(handle: Handle) -> bool:
     """Is it done, so that synchronize will not wait?"""
-    if callable(handle):
-        return False
+    if isinstance(handle, Composed):
+        return all(poll(part) for part in handle.parts)
     with _lock:
         known = _handles.get(handle)
     return known is None or known[0].done()
@@ -93,8 +104,8 @@ def poll(handle: Handle) -> bool:
 
 def synchronize(handle: Handle) -> Any:
     """Wait for an asynchronous call; its result. A handle that was synchronized before gives None."""
-    if callable(handle):
-        return handle()
+    if isinstance(handle, Composed):
+        return handle.result()
     with _lock:
         known = _handles.pop(handle, None)
     if known is None:

@@ -70,7 +70,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
 class ReducingOptimizer(torch.optim.Optimizer):
     """What DistributedOptimizer adds in front of the optimizer's own methods."""
 
-    _buckets: Buckets | None
+    _buckets: list[Buckets]
     _synchronized: bool
     _should_synchronize: bool
 
@@ -86,14 +86,28 @@ class ReducingOptimizer(torch.optim.Optimizer):
         self._synchronized = False
         self._should_synchronize = True
         self._named = named
-        shared = reduction.process_set.included() and reduction.process_set.size() > 1
-        prefix = f"DistributedOptimizer.{next(_numbers)}"
-        trained = [(name, parameter) for name, parameter in named if parameter.requires_grad]
-        self._buckets = (
-            Buckets(trained, reduction, prefix=prefix, passes=passes, groups=groups)
-            if shared and trained
-            else None
-        )
+        self._prefix = f"DistributedOptimizer.{next(_numbers)}"
+        self._buckets = []
+        self._reduced: set[int] = set()  # ids of the parameters that are in a bucket
+        self._take_in(groups)
+
+    def _take_in(self, groups: Sequence[Sequence[torch.nn.Parameter]] = ()) -> None:
+        """Buckets for parameters that are trained and have none: all at first, later those unfrozen or added."""
+        how = self._reduction
+        if not (how.process_set.included() and how.process_set.size() > 1):
+            return
+        new = [(name, p) for name, p in self._named if p.requires_grad and id(p) not in self._reduced]
+        if new:
+            prefix = f"{self._prefix}.{len(self._buckets)}"
+            self._buckets.append(Buckets(new, how, prefix=prefix, passes=self._passes, groups=groups))
+            self._reduced.update(id(parameter) for _, parameter in new)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        known = len(self._named)
+        added = self.param_groups[-1]["params"]
+        self._named = [*self._named, *((f"added.{known + i}", p) for i, p in enumerate(added))]
+        self._take_in()
 
     @property
     def backward_passes_per_step(self) -> int:
@@ -102,13 +116,14 @@ class ReducingOptimizer(torch.optim.Optimizer):
     def set_backward_passes_per_step(self, passes: int) -> None:
         """How many backward passes add up before a step, from the next step on."""
         self._passes = passes
-        if self._buckets is not None:
-            self._buckets.set_passes(passes)
+        for buckets in self._buckets:
+            buckets.set_passes(passes)
 
     def synchronize(self) -> None:
         """Wait for the gradients of all ranks: for clipping, say, before step inside skip_synchronize()."""
-        if self._buckets is not None:
-            self._buckets.finish()
+        self._take_in()
+        for buckets in self._buckets:
+            buckets.finish()
         self._synchronized = True
 
     @contextlib.contextmanager
@@ -145,7 +160,7 @@ class ReducingOptimizer(torch.optim.Optimizer):
     step.hooked = True  # type: ignore[attr-defined]  # torch's own step hooks run once, in the optimizer's step
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
-        if self._buckets is not None and self._buckets.in_flight():
+        if any(buckets.in_flight() for buckets in self._buckets):
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
                 "optimizer.synchronize(): the gradients are on their way to the other ranks"
