@@ -60,6 +60,7 @@ def on_cuda(steps: int) -> None:
         "eager fp32": (),
         "eager bf16": ("--precision", "bf16", "--channels-last"),
         "graph bf16": ("--precision", "bf16", "--channels-last", "--cuda-graph"),
+        "compiled": ("--precision", "bf16", "--channels-last", "--cuda-graph", "--compile"),
     }
     with joined("cuda") as workers:
         name = torch.cuda.get_device_name(workers.device)

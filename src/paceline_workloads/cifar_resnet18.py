@@ -5,7 +5,7 @@
 
 `--data` names the folder of the published archive, binary or Python layout, unpacked or not. Without it the script
 generates images of ten classes: they can be learned, and they are not CIFAR-10.
-On a CUDA device: --precision bf16 --channels-last --cuda-graph.
+On a CUDA device: --precision bf16 --channels-last --cuda-graph --compile.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from paceline_workloads.data.drawn_images import drawn_roads
 from paceline_workloads.data.examples import Data, Examples, Part
 from paceline_workloads.data.images import Archive, archive, images_of
 from paceline_workloads.networks.convolutional import PilotNetwork
-from paceline_workloads.training.augment import flipped
+from paceline_workloads.training.augment import flipped, moved
 from paceline_workloads.training.options import Options, parser
 from paceline_workloads.training.refuse import refuse
 from paceline_workloads.training.task import Task
@@ -33,10 +33,10 @@ from paceline_workloads.training.trainer import main
 FLAGS = parser(
     "Learn to steer.",
     batch_size=32,
-    optimizer="adam",
+    optimizer="adamw",
     lr=3e-4,
-    epochs=10,
-    weight_decay=1e-5,
+    epochs=20,
+    weight_decay=0.3,
     schedule="cosine",
 )
 _SIZE = (66, 200)
@@ -58,7 +58,7 @@ def task(asked: Options, given: argparse.Namespace) -> Task:
         metrics=partial(_metrics, baselines=_baselines(data)),
         goal="val_mse",
         rises=False,
-        draws=2,
+        draws=3,
     )
 
 
@@ -68,9 +68,11 @@ def _plain(images: Tensor, angles: Tensor, draws: Tensor) -> tuple[Tensor, Tenso
 
 
 def _mirrored(images: Tensor, angles: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
-    """In another light, and every second road mirrored; it is then steered the other way."""
+    """In another light, up or down a little, and every second road mirrored; it is then steered the other way."""
     light = (0.5 + draws[:, 1]).view(-1, 1, 1, 1)
-    scaled = (images * light).clamp(0, 255) / 127.5 - 1.0
+    still = torch.full_like(draws[:, 2], 0.5)
+    pitched = moved(images, torch.stack([draws[:, 2], still, still], dim=1), most=5)
+    scaled = (pitched * light).clamp(0, 255) / 127.5 - 1.0
     return flipped(scaled, draws[:, 0]), torch.where(draws[:, 0] < 0.5, -angles, angles)
 
 

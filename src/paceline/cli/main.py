@@ -39,6 +39,7 @@ VERBS = {
         "horovod",
         "Run a script written for Horovod, or migrate it to DDP.",
     ),
+    "train": ("paceline.cli.train_cmd", "train", "Train to the end; curve, plateau, time to accuracy."),
     "schema": ("paceline.cli.schema", "schema", "Print the JSON schema of study.toml or analysis.json."),
 }
 

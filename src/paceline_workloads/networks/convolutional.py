@@ -39,7 +39,7 @@ class PilotNetwork(nn.Module):
             nn.Conv2d(36, 48, 5, stride=2), nn.ReLU(),
             nn.Conv2d(48, 64, 3), nn.ReLU(),
             nn.Conv2d(64, 64, 3), nn.ReLU(),
-            nn.Flatten(),
+            nn.Flatten(), nn.Dropout(0.5),
             nn.Linear(64 * 18, 100), nn.ReLU(), nn.Linear(100, 50), nn.ReLU(),
             nn.Linear(50, 10), nn.ReLU(), nn.Linear(10, 1),
         )  # fmt: skip

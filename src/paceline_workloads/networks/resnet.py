@@ -31,8 +31,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The sum of both ways."""
-        y = F.relu(self.norm1(self.conv1(x)))
-        out: Tensor = F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
+        y = F.relu(self.norm1(self.conv1(x)), inplace=True)
+        out: Tensor = F.relu(self.norm2(self.conv2(y)).add_(self.shortcut(x)), inplace=True)
         return out
 
 
@@ -46,7 +46,7 @@ class ResNet(nn.Module):
         layers: list[nn.Module] = [
             nn.Conv2d(3, widths[0], 3, stride=stem_stride, padding=1, bias=False),
             nn.BatchNorm2d(widths[0]),
-            nn.ReLU(),
+            nn.ReLU(inplace=True),
         ]
         inside = widths[0]
         for stage, width in enumerate(widths):

@@ -60,7 +60,9 @@ def learner(task: Task, asked: Options, workers: Workers) -> Learner:
     network: nn.Module = plain
     if dist.is_initialized():
         # running statistics do not matter while learning; they are made equal before anybody looks at them
-        wrapped = DistributedDataParallel(plain, gradient_as_bucket_view=True, **_OWN_BUFFERS)
+        # and a step can be captured only if DDP was made on another stream than the default one
+        with torch.cuda.stream(torch.cuda.Stream()) if asked.cuda_graph else nullcontext():  # type: ignore[no-untyped-call]
+            wrapped = DistributedDataParallel(plain, gradient_as_bucket_view=True, **_OWN_BUFFERS)
         _compress(wrapped, asked.exchange)
         network = wrapped
     if asked.compile:
