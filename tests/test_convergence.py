@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline.check_training import training_findings
 from paceline.convergence import (
     Curve,
     accuracy_survives,
@@ -17,6 +18,7 @@ from paceline.convergence import (
     noise_scale,
     plateau,
 )
+from paceline.table import read_table
 
 
 def _curve(noise=0.0, *, seed=0, epochs=40, tau=6.0, batch=64):
@@ -120,3 +122,21 @@ def test_equal_seeds_survive_different_ones_do_not_and_few_cannot_tell():
 def test_a_small_validation_set_cannot_show_a_small_difference():
     found = accuracy_survives([0.9, 0.9, 0.9], [0.895, 0.895, 0.895], margin=0.005, validation_samples=500)
     assert found.verdict == "cannot tell"
+
+
+def _accuracy_ids(small, large):
+    rows = [f"1,32,100,{a}" for a in small] + [f"4,32,40,{a}" for a in large]
+    table = read_table("workers,per_worker_batch,epoch_s,accuracy\n" + "\n".join(rows) + "\n")
+    return {f.id for f in training_findings(table.rows) if f.id in _SURVIVAL}
+
+
+_SURVIVAL = {"accuracy-survives", "accuracy-falls", "accuracy-undecided"}
+
+
+def test_a_table_with_seeds_says_whether_accuracy_survives():
+    seeds = (0.900, 0.901, 0.899)
+    assert _accuracy_ids(seeds, seeds) == {"accuracy-survives"}
+    assert _accuracy_ids(seeds, (0.850, 0.851, 0.849)) == {"accuracy-falls"}
+    assert _accuracy_ids(seeds, (0.880, 0.920, 0.890)) == {"accuracy-undecided"}
+    assert _accuracy_ids(seeds, (0.900,)) == {"accuracy-undecided"}
+    assert _accuracy_ids((0.9,), (0.9,)) == set()

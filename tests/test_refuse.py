@@ -97,7 +97,8 @@ def test_workers_that_would_share_cores_are_refused_and_not_recommended():
     found = answers(_NODE, "step", cluster=cluster, ask=Ask(project_to=(4, 8)))
     assert [r.rule for r in found.refusals] == ["more-workers-than-cores"]
     assert found.refusals[0].workers == 8
-    assert "8 workers on one node keep 16 cores busy and it has 8" in found.refusals[0].reason
+    assert "a node has 8 cores and each worker keeps 2 busy: beyond 4 per node" in found.refusals[0].reason
+    assert "a machine with 16 cores" in found.refusals[0].would_help
     assert all((r.workers or 1) <= 4 for r in found.recommendations)
 
 

@@ -6,18 +6,26 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
+from paceline.convergence import accuracy_survives
 from paceline.records import Finding
 from paceline.table import Row
 
 __all__ = ["training_findings"]
 
 _STEPS_PER_EPOCH = 10
+_SAME = 0.005  # accuracies closer than half a point count as the same
 _NOISE = 2.5  # standard errors below which two accuracies are not told apart
 
 
 def training_findings(rows: Sequence[Row]) -> list[Finding]:
     """Every check on learning."""
-    return [*_learning_rate(rows), *_accuracy(rows), *_small_data(rows), *_plateaus(rows)]
+    return [
+        *_learning_rate(rows),
+        *_accuracy(rows),
+        *_survival(rows),
+        *_small_data(rows),
+        *_plateaus(rows),
+    ]
 
 
 def _learning_rate(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -108,6 +116,37 @@ def _accuracy(rows: Sequence[Row]) -> Iterator[Finding]:
             threshold=_NOISE,
             hint="train several seeds",
         )
+
+
+def _survival(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Whether accuracy at each larger global batch is that of the smallest, where some batch has several seeds."""
+    seeds: dict[tuple[tuple[str, str], ...], dict[int, list[Row]]] = {}
+    for row in rows:
+        if row.accuracy is not None and row.global_batch is not None:
+            seeds.setdefault(row.series, {}).setdefault(row.global_batch, []).append(row)
+    for series, batches in seeds.items():
+        if max(len(same) for same in batches.values()) < 2:
+            continue
+        first, *larger = sorted(batches)
+        for batch in larger:
+            found = accuracy_survives(
+                [row.accuracy or 0.0 for row in batches[first]],
+                [row.accuracy or 0.0 for row in batches[batch]],
+                margin=_SAME,
+                validation_samples=batches[first][0].validation_samples,
+            )
+            name = {"survives": "accuracy-survives", "worse": "accuracy-falls"}.get(found.verdict)
+            where = "".join(f"{value}, " for _, value in series)
+            yield Finding(
+                name or "accuracy-undecided",
+                "doubt" if found.verdict == "worse" else "note",
+                f"{where}global batch {batch} against {first}: {found.text}",
+                value=found.difference.value,
+                threshold=-_SAME,
+                hint=None
+                if found.verdict == "survives"
+                else "scale and warm up the learning rate, train more seeds",
+            )
 
 
 def _small_data(rows: Sequence[Row]) -> Iterator[Finding]:

@@ -103,14 +103,15 @@ def price_text(observed: Observed, workers: int) -> str:
 def _more_than_cores(observed: Observed, setting: Setting, cores: Cores | None) -> Refusal | None:
     if cores is None or cores.suffice(setting.workers, setting.nodes):
         return None
-    each = ceil(setting.workers / setting.nodes)
+    threads = ceil(setting.workers / setting.nodes) * cores.per_worker
+    most = max(1, cores.per_node // cores.per_worker)
     return Refusal(
         setting.workers,
         "more-workers-than-cores",
-        f"{each} workers on one node keep {each * cores.per_worker} cores busy and it has {cores.per_node}: "
-        "they would take turns, and no measurement with a core for each shows what that costs",
-        f"measure {setting.workers} workers on a machine with {each * cores.per_worker} cores "
-        f"({price_text(observed, setting.workers)}), or declare the nodes in a cluster file (workers_per_node)",
+        f"a node has {cores.per_node} cores and each worker keeps {cores.per_worker} busy: beyond {most} per node "
+        "workers would take turns, and nothing that was measured shows what that costs",
+        f"measure {setting.workers} workers on a machine with {threads} cores "
+        f"({price_text(observed, setting.workers)}), or declare workers_per_node in a cluster file",
     )
 
 

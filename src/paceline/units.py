@@ -137,7 +137,7 @@ def range_text(quantity: Estimate, *, unit: str = "") -> str:
     if low is None or high is None or low == high:
         return f"{_figures(quantity.value)}{unit}"
     near = max(min(quantity.value - low, high - quantity.value), (high - low) / 20)
-    places = max(0, min(6, math.ceil(-math.log10(near / 2)))) if near > 0 else 0
+    places = max(0, min(6, math.ceil(-math.log10(near / 1.5)))) if near > 0 else 0
     return f"{quantity.value:.{places}f}{unit} ({low:.{places}f}-{high:.{places}f}{unit})"
 
 

@@ -35,7 +35,7 @@ def table_text(analysis: Analysis, understood: Sequence[str]) -> str:
     """The whole answer."""
     parts = [*_wrapped("Understood: " + "; ".join(understood), indent=2), ""] if understood else []
     named = analysis.source.get("time_kind", "step")
-    kind = next((kind for kind in _KINDS if kind == named), "step")
+    kind: TimeKind = next((known for known in _KINDS if known == named), "step")
     parts += [*_wrapped(analysis.verdict), "", _points(analysis.points, kind)]
     parts += answers_text(analysis)
     return "\n".join(parts)
