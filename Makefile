@@ -13,7 +13,7 @@ DEMO := paceline-demo
 	touch $@
 
 .venv/.installed: .venv/.torch pyproject.toml
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[report]' --group dev
 	touch $@
 
 demo: .venv/.installed
