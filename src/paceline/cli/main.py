@@ -40,6 +40,7 @@ VERBS = {
         "Run a script written for Horovod, or migrate it to DDP.",
     ),
     "train": ("paceline.cli.train_cmd", "train", "Train to the end; curve, plateau, time to accuracy."),
+    "data": ("paceline.cli.data_cmd", "data", "Download published data, checked and resumed."),
     "schema": ("paceline.cli.schema", "schema", "Print the JSON schema of study.toml or analysis.json."),
 }
 
