@@ -190,3 +190,12 @@ def test_analyze_project_and_advise_speak(tmp_path: Path, capsys):
     assert "not projected: 512 workers" in text
     advise(table, price="2.5/gpu-h", workers="4")
     assert "  cheapest         1 worker: 3.00 ms per sample" in capsys.readouterr().out
+
+
+def test_an_order_of_magnitude_is_never_recommended_but_its_measurement_is():
+    analysis = table_analysis(read_table("workers,epochs,job_s\n4,10,480\n8,10,510\n"))
+    wide = {r.workers for r in analysis.refusals if r.rule == "wide-interval"}
+    advice = {r.goal: r.workers for r in analysis.recommendations}
+    assert wide == {16, 32}
+    assert advice["fastest"] == advice["cheapest"] == advice["knee"] == 4
+    assert advice["next-measurement"] == 16

@@ -21,9 +21,9 @@ from paceline.fit import Law
 from paceline.observe import Setting
 from paceline.project import Draws, draws, estimate_of
 from paceline.records import Estimate, Projection, Recommendation
-from paceline.refuse import Cores, price_text
+from paceline.refuse import Cores, price_text, too_wide
 from paceline.step_law import Array
-from paceline.units import TIME_OF, duration_range_text, duration_text, range_text
+from paceline.units import TIME_OF, counts_text, duration_range_text, duration_text, range_text
 from paceline.verdict import WORTH_PER_DOUBLING, workers_text
 
 __all__ = ["Prices", "recommendations"]
@@ -69,9 +69,12 @@ def recommendations(
     cores: Cores | None = None,
 ) -> tuple[Recommendation, ...]:
     """What follows for the batch that was measured at most counts."""
-    candidates = _candidates(law, projected, epochs, prices)
+    following = _next_measurement(law, projected, cores)
+    last = () if following is None else (following,)
+    sure = [p for p in projected if too_wide(p, law.observed) is None]  # no advice on an order of magnitude
+    candidates = _candidates(law, sure, epochs, prices)
     if candidates is None or len(candidates.settings) < 2:
-        return ()
+        return last
     found = [_fastest(candidates), _cheapest(candidates), _knee(candidates, prices)]
     if prices.deadline_s is not None:
         found.append(_deadline(candidates, prices.deadline_s))
@@ -80,8 +83,7 @@ def recommendations(
     found.append(_pareto(candidates))
     if prices.worker_watts is not None:
         found.append(_energy(candidates, prices.worker_watts))
-    following = _next_measurement(law, projected, cores)
-    return (*found, *([following] if following is not None else []))
+    return (*found, *last)
 
 
 def _candidates(
@@ -223,7 +225,7 @@ def _pareto(c: _Candidates) -> Recommendation:
         )
         if all(chance <= 0.5 for chance in rivals):
             kept.append(c.settings[i].workers)
-    names = ", ".join(str(n) for n in kept) or "none"
+    names = f"{counts_text(kept)} {'worker' if kept == [1] else 'workers'}" if kept else "none"
     return Recommendation(
         "pareto",
         None,
@@ -232,7 +234,7 @@ def _pareto(c: _Candidates) -> Recommendation:
         None,
         None,
         "each is the best choice for some price of time",
-        f"neither slower nor dearer than another: {names} workers",
+        f"neither slower nor dearer than another: {names}",
     )
 
 

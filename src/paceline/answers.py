@@ -127,14 +127,15 @@ def _series(
         known = [_refused(observed, before, cluster) is None for before, _ in allowed]
         projected = _compared(law, foreseen, allowed, projected, known)
     name = _series_name(observed)
-    if name and not alone:
-        projected = tuple(replace(p, explanation=f"{name}: {p.explanation}") for p in projected)
+    which = f"{name}: " if name and not alone else ""
+    projected = tuple(replace(p, explanation=which + p.explanation) for p in projected)
     refused += [r for p in projected if (r := too_wide(p, observed)) is not None]
     advice: tuple[Recommendation, ...] = ()
     if not incomparable(observed.profiles) and then == NO_CHANGE:  # advice is about the training as it is
         advice = recommendations(law, projected, epochs=epochs, prices=ask.prices, cores=_cores(cluster))
+    advice = tuple(replace(r, text=which + r.text) for r in advice)
     return Answers(
-        fit=_fit_record(law, everything, cluster, ask),
+        fit=_fit_record(law, everything, cluster, ask, which=which),
         projections=projected,
         refusals=tuple(dict.fromkeys(refused)),
         recommendations=advice,
@@ -196,9 +197,9 @@ def _with_probes(cluster: Cluster, links: Mapping[str, Link]) -> Cluster:
     return replace(cluster, inside=inside, between=between)
 
 
-def _fit_record(law: Law, everything: Observed, cluster: Cluster, ask: Ask) -> Fit:
+def _fit_record(law: Law, everything: Observed, cluster: Cluster, ask: Ask, *, which: str) -> Fit:
     unknown = unidentified(law)
-    text = f"{len(law.observed.time_s)} settings, {len(law.members)} structures of equal weight"
+    text = f"{which}{len(law.observed.time_s)} settings, {len(law.members)} structures of equal weight"
     if unknown:
         words = ["fixed cost" if name == "fixed_s" else _words(name) for name in unknown]
         text += f"; the data do not determine {', '.join(words)}"
