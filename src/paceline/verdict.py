@@ -6,7 +6,7 @@ interval: a doubling whose interval lies on both sides of 1.5x is undecided, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import log2
 
@@ -33,7 +33,7 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
     if voids:
         return f"These measurements cannot be used: {voids[0].message}."
     curve = _longest_series(measured)
-    text = _one_count(curve[0]) if len(curve) < 2 else scaling_text(curve)
+    text = _one_count(curve[0]) if len(curve) < 2 else scaling_text(curve, limit=_limit)
     if {finding.id for finding in findings if finding.level == "doubt"} & _NOT_TOGETHER:
         text += " But the workers did not train one network together: see the findings."
     return text
@@ -52,15 +52,18 @@ def largest_worthwhile(curve: Sequence[Profile]) -> Profile:
     return best
 
 
-def scaling_text(curve: Sequence[Profile], *, which: str = "") -> str:
-    """How many workers a Curve of two and more counts is worth, and why; `which` says which Curve it is."""
+def scaling_text(
+    curve: Sequence[Profile], *, which: str = "", limit: Callable[[Profile], str] | None = None
+) -> str:
+    """How many workers a Curve of two and more counts is worth; `which` Curve it is, and what limits it, if known."""
     base, best = curve[0], largest_worthwhile(curve)
     following = next((p for p in curve if p.point.workers > best.point.workers), None)
     shown = best if best is not base else following or curve[-1]
     gain = shown.speedup.value if shown.speedup else 1.0
     facts = (
         f"{shown.point.workers} run {gain:.2f}x as fast as {base.point.workers}, "
-        f"{percent_text(shown.efficiency_ratio)} efficient ({shown.point.scaling} scaling{which}){_limit(shown)}."
+        f"{percent_text(shown.efficiency_ratio)} efficient ({shown.point.scaling} scaling{which})"
+        f"{'' if limit is None else '; ' + limit(shown)}."
     )
     if _undecided(shown):
         return f"Not decided yet: {facts} The interval holds both answers; measure more launches on a quieter machine."
@@ -100,7 +103,7 @@ def _longest_series(measured: Sequence[Profile]) -> list[Profile]:
 
 
 def _limit(profile: Profile) -> str:
-    """The largest part of the step that is not computing, or that computing is; nothing where nobody looked."""
+    """The largest part of the step that is not computing, or that computing itself is the limit."""
     step = profile.step_s
     parts = {
         "wire time": profile.wire_s,
@@ -109,11 +112,11 @@ def _limit(profile: Profile) -> str:
     }
     known = {name: part.value for name, part in parts.items() if part is not None}
     if step is None or not known:
-        return ""
+        return "what limits it could not be seen"
     name, largest = max(known.items(), key=lambda item: item[1])
     if largest < _SMALL_RATIO * step.value:
-        return "; neither exchange, late workers nor data take 5% of a step: what remains is computing"
-    return f"; {percent_text(largest / step.value)} of each step is {name}"
+        return "neither exchange, late workers nor data take 5% of a step: what remains is computing"
+    return f"{percent_text(largest / step.value)} of each step is {name}"
 
 
 def _one_count(profile: Profile) -> str:
