@@ -9,7 +9,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src"
 # a name may import names of its own line and of the lines above; table_columns counts as table
 LAYERS = """errors units records
-stats collectives step_law observe least_squares reliability constants
+stats step_law observe least_squares reliability constants
 config plan table migrate
 split links
 curve convergence measured
