@@ -1,31 +1,18 @@
-"""What a Link delivers: from a probe's sweep, or from a data sheet, always with how sure that is.
+"""What a Link delivers, measured or declared, always with how sure that is.
 
-    one all-reduce of n bytes over N workers (ring)   t = a0 + 2(N−1) α + 2(N−1)/N · n/B
-
-A sweep gives α and B by relative least squares. A data sheet gives a rate that no training reaches: how much of it
-arrives depends on the transport, and for TCP on the limit of a single flow, so a declared Link is a wide statement.
+A data sheet gives a rate that no training reaches: how much of it arrives depends on the transport, and for TCP on the
+limit of a single flow, so a declared Link is a wide statement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from paceline.errors import UsageError
 from paceline.records import Link
 
-__all__ = ["LinkBelief", "SweepRow", "Transport", "declared", "link_from_sweep", "measured"]
-
-
-@dataclass(frozen=True, slots=True)
-class SweepRow:
-    """One all-reduce of a probe."""
-
-    workers: int
-    size_bytes: float
-    seconds: float
+__all__ = ["LinkBelief", "Transport", "declared", "measured"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +61,6 @@ def declared(transport: Transport, *, bytes_per_s: float | None = None) -> LinkB
     return LinkBelief(
         rate, transport.delivered_sd, transport.latency_s, transport.latency_sd, f"{transport.name}, declared"
     )
-
-
-def link_from_sweep(rows: Sequence[SweepRow], *, name: str = "", source: str = "probe") -> Link:
-    """Latency per hop and bandwidth from a sweep, by least squares on relative residuals.
-
-    With one worker count the fixed cost of a call and its hops cannot be told apart: both count as latency.
-    """
-    usable = [row for row in rows if row.workers > 1 and row.seconds > 0]
-    if len({row.size_bytes for row in usable}) < 2:
-        raise UsageError(
-            f"a link needs all-reduce times of at least 2 sizes, {len(usable)} usable rows were given",
-            hint="paceline probe measures a whole sweep",
-        )
-    from scipy.optimize import nnls
-
-    hops = np.array([2.0 * (row.workers - 1) for row in usable])
-    moved = np.array([2.0 * (row.workers - 1) / row.workers * row.size_bytes for row in usable])
-    seconds = np.array([row.seconds for row in usable])
-    solution, _ = nnls(np.column_stack([hops / seconds, moved / seconds]), np.ones(len(usable)))
-    if solution[1] <= 0:
-        raise UsageError(
-            "the sweep does not grow with the size: bandwidth cannot be told", hint="probe larger buffers"
-        )
-    return Link(latency_s=float(solution[0]), bytes_per_s=float(1.0 / solution[1]), name=name, source=source)
 
 
 def transports(data: Mapping[str, Mapping[str, object]]) -> dict[str, Transport]:
