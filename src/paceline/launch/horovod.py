@@ -65,4 +65,4 @@ def provide_in(folder: str) -> None:
     package = package_folder("paceline_horovod")
     copy = Path(folder) / package.name
     shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-    shutil.copyfile(copy / "sitecustomize_entry.py", Path(folder) / "sitecustomize.py")
+    shutil.copyfile(copy / "run_entry.py", Path(folder) / "sitecustomize.py")
