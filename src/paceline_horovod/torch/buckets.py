@@ -64,7 +64,10 @@ def cut(
     most_bytes: int | None = None,
     groups: Sequence[Sequence[torch.nn.Parameter]] = (),
 ) -> list[list[torch.nn.Parameter]]:
-    """Share the parameters out to buckets. `groups` stay together; the rest is cut by size, last layers first."""
+    """Share the parameters out to buckets. `groups` stay together; the rest is cut by size, last layers first.
+
+    `most_bytes` is never exceeded but by a single parameter. Without it a bucket is closed once it holds 1 MiB (the
+    first) or 25 MiB, as DistributedDataParallel closes its own."""
     buckets = [list(group) for group in groups if group]
     grouped = {id(p) for group in buckets for p in group}
     limit = most_bytes if most_bytes is not None else _FIRST_BYTES
@@ -73,7 +76,8 @@ def cut(
         kind = (parameter.dtype, parameter.device)
         size = parameter.numel() * parameter.element_size()
         members, held = open_buckets.get(kind, ([], 0))
-        if members and held + size > limit:
+        full = held >= limit if most_bytes is None else held + size > limit
+        if members and full:
             members, held = [], 0
             limit = limit if most_bytes is not None else _DEFAULT_BYTES
         if not members:
