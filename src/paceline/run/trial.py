@@ -59,8 +59,8 @@ def run_trial(
     """Launch, watch, end, judge and commit one trial. It leaves no process, whether it returns or raises."""
     # a copy, not a search path: the folder beside it may hold another torch than the script's interpreter
     own = [Path(bench.workloads) / "paceline_workloads"] if bench.workloads else []
-    guests = [bench.agent, bench.agent.with_name("paceline_horovod")]
-    path = prepare(folder, trial, packages=[*guests, *own])
+    horovod = bench.agent.with_name("paceline_horovod")  # beside the agent, for scripts that import horovod
+    path = prepare(folder, trial, packages=[bench.agent, *([horovod] if horovod.is_dir() else []), *own])
     started = bench.clock.date()
     absent = _absent(study)
     if absent is not None:
