@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import mmap
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -187,3 +189,15 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         files.write_json(str(tmp_path), "manifest-0.json", {"x": float("nan")})
     assert [path.name for path in tmp_path.iterdir()] == ["worker-0.jsonl"]
+
+
+def test_a_process_is_not_charged_for_the_memory_of_the_one_that_started_it():
+    """getrusage is: the largest resident set is inherited across exec on Linux."""
+    hundreds = bytearray(400_000_000)
+    hundreds[::4096] = b"x" * len(hundreds[::4096])
+    code = "from paceline_agent.host import peak_memory_bytes; print(peak_memory_bytes())"
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    del hundreds
+    assert int(said) < 200e6
