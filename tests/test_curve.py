@@ -251,3 +251,17 @@ def test_nothing_measured_is_said_with_its_reason():
     asked = study(workers=(1,))
     text = study_analysis(asked, [result([], point=points(asked)[1], state="crashed")], {}).verdict
     assert text == "Nothing could be measured: worker 0: crashed."
+
+
+def test_of_two_batches_the_faster_is_told_and_named():
+    asked = study(per_worker_batch=(32, 64))
+    results = []
+    for point in plan_study(asked).points:
+        for r in (1, 2, 3):
+            step_s = (0.10 if point.per_worker_batch == 32 else 0.12) * (1 + 1e-3 * r)
+            results.append(
+                steady(point.workers, step_s, point=point, repeat=r, samples=point.per_worker_batch)
+            )
+    text = study_analysis(asked, results, {}).verdict
+    assert text.startswith("Use 2 workers: 2 run 2.00x")
+    assert "weak scaling, 64 per worker" in text

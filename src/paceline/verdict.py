@@ -32,8 +32,8 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
     voids = [finding for finding in findings if finding.level == "void"]
     if voids:
         return f"These measurements cannot be used: {voids[0].message}."
-    curve = _longest_series(measured)
-    text = _one_count(curve[0]) if len(curve) < 2 else scaling_text(curve, limit=_limit)
+    curve, which = _told_series(measured)
+    text = _one_count(curve[0]) if len(curve) < 2 else scaling_text(curve, which=which, limit=_limit)
     if {finding.id for finding in findings if finding.level == "doubt"} & _NOT_TOGETHER:
         text += " But the workers did not train one network together: see the findings."
     return text
@@ -94,12 +94,25 @@ def _undecided(profile: Profile) -> bool:
     return speedup.low < needed <= speedup.high and (speedup.high - speedup.low) > 0.2 * speedup.value
 
 
-def _longest_series(measured: Sequence[Profile]) -> list[Profile]:
+def _told_series(measured: Sequence[Profile]) -> tuple[list[Profile], str]:
+    """The series that the sentence is about, the most counts and then the fastest, and its name if there are others."""
     groups: dict[tuple[object, ...], list[Profile]] = {}
     for profile in measured:
         groups.setdefault(series(profile.point), []).append(profile)
-    longest = max(groups.values(), key=len)
-    return sorted(longest, key=lambda p: p.point.workers)
+    told = max(groups.values(), key=lambda group: (len(group), max(_rate(profile) for profile in group)))
+    return sorted(told, key=lambda p: p.point.workers), _name(told[0]) if len(groups) > 1 else ""
+
+
+def _rate(profile: Profile) -> float:
+    return profile.throughput_per_s.value if profile.throughput_per_s else 0.0
+
+
+def _name(profile: Profile) -> str:
+    point = profile.point
+    weak, strong = f"{point.per_worker_batch} per worker", f"global batch {point.global_batch}"
+    batch = (weak if point.scaling == "weak" else strong) if point.global_batch else ""
+    flags = [f"{key} {value}" for key, value in point.varied]
+    return "".join(f", {part}" for part in (batch, point.backend or "", *flags) if part)
 
 
 def _limit(profile: Profile) -> str:
