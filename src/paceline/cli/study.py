@@ -35,7 +35,7 @@ from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
 
-__all__ = ["plan", "study"]
+__all__ = ["bench_of", "plan", "study", "terminated_like_interrupted"]
 
 Words = Annotated[
     list[str] | None,
@@ -134,7 +134,7 @@ def study(
         raise UsageError(f"the folder {folder.root} has a {os.pathsep!r} in its name", hint="choose --out")
     count = threads_per_worker(wanted, environment=os.environ, cores=cores())
     wanted = replace(wanted, threads=count)
-    bench = _bench(wanted, threads=count)
+    bench = bench_of(wanted, threads=count)
     if dry_run:
         if json:
             print_json(asdict(plan_study(wanted)))
@@ -189,7 +189,7 @@ def _measure(folder: StudyFolder, study: Study, *, bench: Bench, retry_failed: b
     print_plan(folder, study, results=kept, bench=bench, file=sys.stderr)
     stopped: str | None = None
     interrupted = False
-    with _terminated_like_interrupted(), progress_listener(study) as listener:
+    with terminated_like_interrupted(), progress_listener(study) as listener:
         try:
             stopped = run_study(folder, study, bench=bench, listener=listener, retry_failed=retry_failed)
         except KeyboardInterrupt:
@@ -207,7 +207,7 @@ def _measure(folder: StudyFolder, study: Study, *, bench: Bench, retry_failed: b
         )
 
 
-def _bench(study: Study, *, threads: int) -> Bench:
+def bench_of(study: Study, *, threads: int) -> Bench:
     python = interpreter(study.python)
     own = study.workload.kind == "workload"
     return Bench(
@@ -221,7 +221,7 @@ def _bench(study: Study, *, threads: int) -> Bench:
 
 
 @contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
+def terminated_like_interrupted() -> Iterator[None]:
     """SIGTERM and SIGHUP end a study in the same order as Ctrl-C."""
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:

@@ -14,7 +14,7 @@ import typer
 from paceline import units
 from paceline.cli.plan_text import print_json
 from paceline.cli.request import target_of
-from paceline.cli.study import _bench, _terminated_like_interrupted
+from paceline.cli.study import bench_of, terminated_like_interrupted
 from paceline.cli.train_progress import training_listener
 from paceline.cli.train_text import training_text
 from paceline.convergence_summary import Evaluation, TrainingSummary, training_summary
@@ -143,11 +143,11 @@ def _run(folder: StudyFolder, study: Study, summary: dict[str, object]) -> Trial
     per_epoch, epochs = summary.get("steps_per_epoch"), summary.get("epochs")
     steps = per_epoch * epochs if isinstance(per_epoch, int) and isinstance(epochs, int) else None
     with (
-        _terminated_like_interrupted(),
+        terminated_like_interrupted(),
         training_listener(partial(metric_lines, _metrics(folder)), steps=steps) as listener,
     ):
         try:
-            run_study(folder, study, bench=_bench(study, threads=study.threads or 1), listener=listener)
+            run_study(folder, study, bench=bench_of(study, threads=study.threads or 1), listener=listener)
         except KeyboardInterrupt:
             raise Interrupted(
                 "stopped; checkpoints are kept", hint="the same command with --resume"
