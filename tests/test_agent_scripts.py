@@ -107,3 +107,9 @@ def test_a_compiled_network_is_measured(tmp_path):
         pytest.skip("torch.compile on CPU needs a C++ compiler")
     _, split = measured(tmp_path, "plain_ddp.py", "--compile", workers=1)
     assert split.per_worker_batch == 32
+
+
+def test_what_no_pickle_takes_is_no_trouble(tmp_path):
+    result, split = measured(tmp_path, "unpicklable.py", workers=1, start="script")
+    assert split.per_worker_batch == 4
+    assert result.workers[0].manifest["problems"] == []
