@@ -265,3 +265,11 @@ def test_of_two_batches_the_faster_is_told_and_named():
     text = study_analysis(asked, results, {}).verdict
     assert text.startswith("Use 2 workers: 2 run 2.00x")
     assert "weak scaling, 64 per worker" in text
+
+
+def test_a_narrow_interval_around_the_threshold_decides_nothing_either():
+    """1.51x (about 1.46 to 1.56) was seen in one study and 1.63x in the next of the same script."""
+    at = points(study())
+    results = [steady(1, 0.1, point=at[1], repeat=r) for r in (1, 2, 3)]
+    results += [steady(2, s, point=at[2], repeat=r) for r, s in enumerate((0.131, 0.1325, 0.134), 1)]
+    assert study_analysis(study(), results, {}).verdict.startswith("Not decided yet: 2 run 1.51x")

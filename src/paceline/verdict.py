@@ -91,7 +91,7 @@ def _undecided(profile: Profile) -> bool:
         return False
     more = speedup.value / efficiency.value if efficiency.value else 1.0
     needed = WORTH_PER_DOUBLING ** log2(more) if more > 1 else 1.0
-    return speedup.low < needed <= speedup.high and (speedup.high - speedup.low) > 0.2 * speedup.value
+    return speedup.low < needed <= speedup.high
 
 
 def _told_series(measured: Sequence[Profile]) -> tuple[list[Profile], str]:
