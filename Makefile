@@ -24,7 +24,7 @@ test: .venv/.installed
 	$(BIN)/python -m pytest -m 'not slow'
 
 test-all: .venv/.installed
-	$(BIN)/python -m pytest
+	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest
 
 check: .venv/.installed
 	$(BIN)/ruff format --check .

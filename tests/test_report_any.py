@@ -4,7 +4,7 @@ import json
 from dataclasses import fields
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from paceline.records import (
@@ -131,6 +131,16 @@ analyses = st.builds(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(analyses)
+@example(
+    Analysis(
+        "a speed-up is known and no efficiency",
+        (
+            Profile(Point("one", 1), "ok", None, speedup=Estimate(1.0)),
+            Profile(Point("two", 2), "ok", None, speedup=Estimate(1.7)),
+        ),
+        (),
+    )
+)
 def test_any_analysis_has_sections_whose_charts_are_finite_data(analysis):
     for section in sections(analysis):
         for figure in section.figures:

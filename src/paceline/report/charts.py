@@ -42,9 +42,10 @@ class _Frame:
 
 def scaling_figures(analysis: Analysis) -> tuple[Figure, ...]:
     """Speed-up and efficiency, weak and strong scaling apart."""
-    return tuple(
+    figures = (
         f for mode in scalings(analysis) for f in (_speedup(analysis, mode), _efficiency(analysis, mode))
     )
+    return tuple(figure for figure in figures if figure is not None)
 
 
 def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
@@ -87,8 +88,10 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
     )
 
 
-def _efficiency(analysis: Analysis, mode: Scaling) -> Figure:
+def _efficiency(analysis: Analysis, mode: Scaling) -> Figure | None:
     measured, projected, left = _dots(analysis, mode, "efficiency_ratio")
+    if not measured:  # a speed-up may be known where no efficiency is
+        return None
     counts = _counts(analysis, measured + projected, _bases(lines(analysis, mode)))
     frame = _Frame(
         counts, 0.0, max([1.0, *(dot.value.value for dot in measured + projected)]) * 1.15, doubling=False

@@ -1,0 +1,13 @@
+"""`make test` draws the same examples every time, so that it passes or fails for one reason: the code.
+
+`make test-all` draws others each time (HYPOTHESIS_PROFILE=explore), to find what nobody thought of; a failure
+found there becomes an @example.
+"""
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("same", derandomize=True)
+settings.register_profile("explore", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
