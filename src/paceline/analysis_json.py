@@ -16,11 +16,14 @@ from paceline.errors import StudyError
 from paceline.records import (
     Analysis,
     BucketReady,
+    BucketSent,
     Convergence,
+    Decision,
     Estimate,
     Failure,
     Finding,
     Fit,
+    FittedLine,
     Level,
     Point,
     Profile,
@@ -32,6 +35,7 @@ from paceline.records import (
     Threshold,
     TimeKind,
 )
+from paceline.records_json import plain_data, record_from
 
 __all__ = ["FORMAT", "analysis_data", "analysis_from", "estimate_data"]
 
@@ -59,6 +63,7 @@ def analysis_data(analysis: Analysis) -> dict[str, object]:
         "convergence": None if analysis.convergence is None else _plain(analysis.convergence),
         "thresholds": [_plain(threshold) for threshold in analysis.thresholds],
         "failures": [_plain(failure) for failure in analysis.failures],
+        "decision": plain_data(analysis.decision),
         "source": _finite(analysis.source),
     }
 
@@ -102,6 +107,8 @@ def _profile_data(profile: Profile) -> dict[str, object]:
         "variant": point.variant,
         "buckets": [[bucket.size_bytes, bucket.ready_s] for bucket in profile.buckets],
         "backward_end_s": _finite(profile.backward_end_s),
+        "own_s_by_worker": _finite(profile.own_s_by_worker),
+        "timeline": plain_data(profile.timeline),
     }
     return data
 
@@ -112,6 +119,7 @@ def _fit_data(fit: Fit) -> dict[str, object]:
         "unidentified": list(fit.unidentified),
         "held_out_error": _finite(fit.held_out_error),
         "explanation": fit.explanation,
+        "lines": plain_data(fit.lines),
     }
 
 
@@ -141,7 +149,7 @@ def _finite(value: object) -> object:
 
 
 def _analysis(data: Data) -> Analysis:
-    fit, convergence = data.get("fit"), data.get("convergence")
+    fit, convergence, decision = data.get("fit"), data.get("convergence"), data.get("decision")
     baseline = data.get("baseline")
     return Analysis(
         verdict=str(data["verdict"]),
@@ -156,21 +164,19 @@ def _analysis(data: Data) -> Analysis:
         convergence=None if convergence is None else _convergence(cast(Data, convergence)),
         thresholds=tuple(_threshold(item) for item in _items(data.get("thresholds"))),
         failures=tuple(_failure(item) for item in _items(data.get("failures"))),
+        decision=None if decision is None else record_from(Decision, decision),
     )
 
 
 def _profile(data: Data) -> Profile:
     varied = cast(Mapping[str, str], data.get("varied") or {})
-    scaling = data.get("scaling", "weak")
-    if scaling not in get_args(Scaling):
-        raise ValueError(f"scaling {scaling!r}")
     point = Point(
         id=str(data["id"]),
         workers=_int(data["workers"]),
         nodes=_int(data["nodes"]),
         per_worker_batch=_int_or_none(data.get("per_worker_batch")),
         global_batch=_int_or_none(data.get("global_batch")),
-        scaling=cast(Scaling, scaling),
+        scaling=_scaling(data.get("scaling", "weak")),
         backend=_text_or_none(data.get("backend")),
         varied=tuple((str(key), str(value)) for key, value in varied.items()),
         variant=str(data.get("variant", "as_is")),
@@ -186,6 +192,8 @@ def _profile(data: Data) -> Profile:
         epochs=_float_or_none(data.get("epochs")),
         buckets=tuple(BucketReady(int(size), float(ready)) for size, ready in buckets),
         backward_end_s=_float_or_none(data.get("backward_end_s")),
+        own_s_by_worker=tuple(_float(own) for own in _items(data.get("own_s_by_worker"))),
+        timeline=tuple(record_from(BucketSent, item) for item in _items(data.get("timeline"))),
         **{name: _estimate(data.get(name)) for name in _QUANTITIES},
     )
 
@@ -213,6 +221,7 @@ def _fit(data: Data) -> Fit:
         unidentified=tuple(str(name) for name in cast(Sequence[object], data["unidentified"])),
         held_out_error={name: _float_or_none(error) for name, error in errors.items()},
         explanation=str(data.get("explanation", "")),
+        lines=tuple(record_from(FittedLine, item) for item in _items(data.get("lines"))),
     )
 
 
@@ -228,6 +237,8 @@ def _projection(data: Data) -> Projection:
         time_s=time_s,
         time_kind=cast(TimeKind, data["time_kind"]),
         explanation=str(data["explanation"]),
+        scaling=_scaling(data["scaling"]) if data.get("scaling") is not None else None,
+        baseline=_text_or_none(data.get("baseline")),
         **quantities,
     )
 
@@ -277,6 +288,12 @@ def _failure(data: Data) -> Failure:
         wall_s=_float(data["wall_s"]),
         log_tail=str(data.get("log_tail", "")),
     )
+
+
+def _scaling(value: object) -> Scaling:
+    if value not in get_args(Scaling):
+        raise ValueError(f"scaling {value!r}")
+    return cast(Scaling, value)
 
 
 def _estimate(value: object) -> Estimate | None:

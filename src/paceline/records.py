@@ -9,6 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from paceline.records_decision import BucketSent as BucketSent
+from paceline.records_decision import Decision as Decision
+from paceline.records_decision import FittedLine as FittedLine
+from paceline.records_decision import Option as Option
+from paceline.records_estimate import Estimate as Estimate
+
 State = Literal["ok", "oom", "crashed", "hung", "timeout", "diverged", "cancelled"]
 Scaling = Literal["weak", "strong"]
 Level = Literal["note", "doubt", "void"]
@@ -19,16 +25,6 @@ TimeKind = Literal[
 ]  # sample: seconds per sample, where only a throughput is known
 
 STATES: tuple[State, ...] = ("ok", "oom", "crashed", "hung", "timeout", "diverged", "cancelled")
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number, its 90 % interval (None where one observation cannot give one), and the observations behind it."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    n: int = 1
 
 
 # ---------------------------------------------------------------- what is asked
@@ -69,6 +65,8 @@ class Study:
     python: str | None = None  # interpreter that has the script's torch; None: the desk's own
     name: str = "study"
     directory: str | None = None  # where the script runs; None: where the desk was started
+    nodes: tuple[int, ...] = ()  # empty: one node; else workers are nodes x workers_per_node
+    workers_per_node: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +229,8 @@ class Profile:
     epochs: float | None = None
     buckets: tuple[BucketReady, ...] = ()
     backward_end_s: float | None = None
+    own_s_by_worker: tuple[float, ...] = ()  # per step, waiting excluded: medians over launches
+    timeline: tuple[BucketSent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +263,7 @@ class Fit:
     unidentified: tuple[str, ...]
     held_out_error: Mapping[str, float | None]  # method -> relative error at the largest measured count
     explanation: str = ""
+    lines: tuple[FittedLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +281,8 @@ class Projection:
     efficiency_ratio: Estimate | None
     time_to_accuracy_s: Estimate | None
     explanation: str
+    scaling: Scaling | None = None
+    baseline: str | None = None  # id of the Point that its speed-up is relative to
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,3 +358,4 @@ class Analysis:
     convergence: Convergence | None = None
     thresholds: tuple[Threshold, ...] = ()
     failures: tuple[Failure, ...] = ()
+    decision: Decision | None = None

@@ -11,10 +11,13 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 
 from paceline.records import (
+    BucketSent,
     Convergence,
+    Decision,
     Estimate,
     Failure,
     Finding,
+    FittedLine,
     Point,
     Profile,
     Projection,
@@ -48,6 +51,7 @@ class FitTable(BaseModel):
     unidentified: list[str]
     held_out_error: dict[str, float | None]
     explanation: str
+    lines: list[FittedLine]
 
 
 def _table(record: type, *, without: tuple[str, ...] = (), **extra: Any) -> type[BaseModel]:
@@ -66,7 +70,12 @@ def _table(record: type, *, without: tuple[str, ...] = (), **extra: Any) -> type
 
 _POINT = {name: hint for name, hint in get_type_hints(Point).items() if name != "varied"}
 PointTable = _table(
-    Profile, without=("point", "buckets"), **_POINT, varied=dict[str, str], buckets=list[tuple[int, float]]
+    Profile,
+    without=("point", "buckets", "timeline"),
+    **_POINT,
+    varied=dict[str, str],
+    buckets=list[tuple[int, float]],
+    timeline=list[BucketSent],
 )
 FindingTable = _table(Finding)
 ProjectionTable = _table(Projection)
@@ -92,5 +101,6 @@ AnalysisFile = create_model(
     convergence=(ConvergenceTable | None, ...),  # type: ignore[arg-type]
     thresholds=(list[ThresholdTable], ...),  # type: ignore[valid-type]
     failures=(list[FailureTable], ...),  # type: ignore[valid-type]
+    decision=(Decision | None, ...),
     source=(dict[str, object], ...),
 )
