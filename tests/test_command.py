@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from paceline.errors import UsageError
-from paceline.launch.command import command_line, threads_per_worker, trial_command
+from paceline.launch.command import Rendezvous, command_line, on_node, threads_per_worker, trial_command
 from paceline.launch.interpreter import interpreter, start_of
 from paceline.plan import plan_study
 from paceline.records import Study, Workload
@@ -14,7 +14,7 @@ from paceline.records import Study, Workload
 STUDY = Study(Workload("script", "my train.py", ("--x", "$(rm -rf ~)")), workers=(2,), directory="/home/me")
 
 
-def command(study, environment=None):
+def command(study, environment=None, rendezvous=None):
     return trial_command(
         study,
         plan_study(study).trials[0],
@@ -23,6 +23,7 @@ def command(study, environment=None):
         python="/py",
         threads=3,
         environment=environment or {},
+        rendezvous=rendezvous,
     )
 
 
@@ -34,9 +35,37 @@ def test_torchrun_starts_the_agent_and_the_agent_the_script():
     )
 
 
+def test_every_node_starts_the_same_command_and_they_meet():
+    study = replace(STUDY, nodes=(2,), workers_per_node=(3,))
+    assert command(study, rendezvous=Rendezvous("10.0.0.1:2900", "abc")).argv[2:15] == (
+        *("torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "3", "--rdzv-backend", "c10d"),
+        *("--rdzv-endpoint", "10.0.0.1:2900", "--rdzv-id", "abc", "--max-restarts", "0"),
+    )
+    with pytest.raises(UsageError, match="needs 2 nodes, and only this one is here"):
+        command(study)
+
+
+def test_a_node_adds_its_own_address_and_the_interface_unless_the_user_chose_one():
+    study = replace(STUDY, nodes=(2,), workers_per_node=(1,))
+    same = command(study, rendezvous=Rendezvous("10.0.0.1:2900", "abc"))
+    mine = on_node(
+        same, address="10.0.0.2", interface="eth1", holds=False, environment={"NCCL_SOCKET_IFNAME": "ib0"}
+    )
+    assert mine.argv[:7] == (*same.argv[:3], "--local-addr", "10.0.0.2", "--rdzv-conf", "is_host=0")
+    assert mine.argv[7:] == same.argv[3:]
+    assert mine.environment["GLOO_SOCKET_IFNAME"] == "eth1"
+    assert "NCCL_SOCKET_IFNAME" not in mine.environment
+
+
 def test_a_script_that_starts_its_own_workers_is_started_alone():
     own = replace(STUDY, workload=replace(STUDY.workload, start="script"))
     assert command(own).argv[:4] == ("/py", "-m", "paceline_agent", "/home/me/my train.py")
+
+
+def test_a_script_that_starts_its_own_workers_is_refused_on_several_nodes():
+    own = replace(STUDY, workload=replace(STUDY.workload, start="script"), nodes=(2,), workers_per_node=(1,))
+    with pytest.raises(UsageError, match="on one node only"):
+        command(own, rendezvous=Rendezvous("h:1", "x"))
 
 
 def test_modules_and_workloads_are_modules():
@@ -83,6 +112,11 @@ def test_the_printed_command_is_quoted():
 def test_threads_are_the_same_at_every_count(asked, environment, cores, threads):
     study = replace(STUDY, workers=(1, 4), threads=asked)
     assert threads_per_worker(study, environment=environment, cores=cores) == threads
+
+
+def test_the_cores_of_a_node_are_shared_by_its_own_workers():
+    study = replace(STUDY, workers=(2, 8), nodes=(1, 4), workers_per_node=(2,))
+    assert threads_per_worker(study, environment={}, cores=8) == 4
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from paceline.config import backends, checked, joined, numbers, scalings, vary
+from paceline.config import backends, checked, joined, numbers, refuse_both_counts, scalings, vary
 from paceline.errors import UsageError
 from paceline.records import Study, Workload
 
@@ -101,3 +101,26 @@ def test_a_batch_that_the_scaling_does_not_use_is_refused():
 def test_text_that_cannot_be_recorded_is_refused():
     with pytest.raises(UsageError, match="not valid text"):
         checked(replace(HELD, workload=replace(HELD.workload, args=("\udcff",))))
+
+
+def test_nodes_count_the_workers():
+    assert checked(replace(HELD, nodes=(1, 4), workers_per_node=(2,))).workers == (2, 8)
+    assert checked(replace(HELD, nodes=(1, 2))).workers_per_node == (1,)
+    with pytest.raises(UsageError, match="on no number of nodes"):
+        checked(replace(HELD, workers_per_node=(2,)))
+
+
+def test_workers_are_counted_one_way_only():
+    with pytest.raises(UsageError, match="both say how many workers"):
+        refuse_both_counts({"workers": (1, 2), "nodes": (1, 2)})
+    held = checked(replace(HELD, nodes=(1, 2), workers_per_node=(2,)))
+    with pytest.raises(UsageError, match="both say how many workers"):
+        joined(held, {"workers": (8,)}, workload=None)
+    assert joined(held, {"nodes": (4,)}, workload=None).workers == (2, 4, 8)
+
+
+def test_a_script_that_starts_its_own_workers_stays_on_one_node():
+    alone = Study(Workload("script", "t.py", ("-n{workers}",), start="script"), nodes=(1, 2))
+    with pytest.raises(UsageError, match="one node only, not on 2"):
+        checked(alone)
+    assert checked(replace(alone, nodes=(1,))).workers == (1,)

@@ -115,3 +115,14 @@ def test_hostile_values_give_distinct_and_harmless_folder_names():
 def test_the_price_counts_every_worker_of_every_trial():
     plan = plan_study(replace(STUDY, repeats=2))
     assert plan.device_s == pytest.approx(plan.wall_s / 6 * 2 * (1 + 2 + 4))
+
+
+def test_workers_are_nodes_times_workers_per_node():
+    points = points_of(replace(STUDY, nodes=(1, 2), workers_per_node=(1, 2)))
+    assert [(p.nodes, p.workers) for p in points] == [(1, 1), (1, 2), (2, 2), (2, 4)]
+    assert [p.id for p in points] == ["n1-w1", "n1-w2", "n2-w2", "n2-w4"]
+
+
+def test_a_global_batch_is_divided_among_the_workers_of_all_nodes():
+    asked = replace(STUDY, nodes=(1, 2), workers_per_node=(2,), scaling=("strong",), global_batch=(64,))
+    assert batches(asked) == [(2, 32, 64), (4, 16, 64)]

@@ -5,6 +5,7 @@ import os
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -51,6 +52,15 @@ def agent(tmp_path_factory):
 def test_a_study_comes_back_as_it_was_written(folder):
     write_study(folder.study_toml, STUDY)
     assert read_study(folder.study_toml) == STUDY
+
+
+def test_nodes_come_back_and_count_the_workers(folder):
+    asked = replace(STUDY, nodes=(1, 2), workers_per_node=(2,), workers=(2, 4))
+    write_study(folder.study_toml, asked)
+    assert read_study(folder.study_toml) == asked
+    folder.study_toml.write_text('nodes = [2]\nworkers = [2]\n[workload]\nname = "t.py"\n')
+    with pytest.raises(StudyError, match="leave out workers"):
+        read_study(folder.study_toml)
 
 
 def test_a_study_file_needs_only_a_workload(folder):

@@ -2,6 +2,7 @@
 
 joined(held, asked)   counts and values are united, limits are replaced,
                       whatever would make old and new trials incomparable is refused
+placed(study)         where nodes are asked for: workers = nodes × workers per node
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ __all__ = [
     "checked",
     "joined",
     "numbers",
+    "placed",
+    "places",
+    "refuse_both_counts",
     "scalings",
     "vary",
     "with_args_batch",
@@ -26,10 +30,13 @@ __all__ = [
 PLACEHOLDERS = ("{per_worker_batch}", "{global_batch}", "{workers}", "{lr}")
 BATCH_FLAGS = ("--batch-size", "--batch_size", "--batchsize", "--batch", "--bs", "-b")
 
-_UNITED = ("workers", "per_worker_batch", "global_batch", "backends", "scaling")
+_UNITED = ("workers", "nodes", "workers_per_node", "per_worker_batch", "global_batch", "backends", "scaling")
 _REPLACED = ("repeats", "tight_ratio", "timeout_s", "hang_s", "budget_device_s")
 _FIXED = ("steps", "warmup", "threads", "python", "lr")
 _FLAGS = {
+    "workers": "--workers",
+    "nodes": "--nodes",
+    "workers_per_node": "--workers-per-node",
     "per_worker_batch": "--per-worker-batch",
     "global_batch": "--global-batch",
     "backends": "--backend",
@@ -112,9 +119,38 @@ def flag_value(args: Sequence[str], flag: str) -> str | None:
     return found
 
 
+def places(study: Study) -> tuple[tuple[int, int], ...]:
+    """Nodes and workers of every setting asked for, fewest workers first; workers on one node by default."""
+    if not study.nodes:
+        return tuple((1, workers) for workers in study.workers)
+    pairs = {(nodes, nodes * each) for nodes in study.nodes for each in study.workers_per_node or (1,)}
+    return tuple(sorted(pairs, key=lambda pair: (pair[1], pair[0])))
+
+
+def placed(study: Study) -> Study:
+    """The study with the worker counts that its nodes mean. Without nodes it is the same study."""
+    if not study.nodes:
+        return study
+    return replace(
+        study,
+        workers=tuple(sorted({workers for _, workers in places(study)})),
+        workers_per_node=study.workers_per_node or (1,),
+    )
+
+
 def checked(study: Study) -> Study:
-    """The same study, or a UsageError that says which part of the request is impossible."""
-    workload = study.workload
+    """The study, its workers counted, or a UsageError that says which part of the request is impossible."""
+    study, workload = placed(study), study.workload
+    if study.workers_per_node and not study.nodes:
+        raise UsageError(
+            f"{_listed(study.workers_per_node)} workers per node are asked for, on no number of nodes",
+            hint=f"--nodes 1,2 --workers-per-node {_listed(study.workers_per_node)}",
+        )
+    if workload.start == "script" and max(study.nodes, default=1) > 1:
+        raise UsageError(
+            f"{workload.name} starts its own workers, which it can do on one node only, not on {max(study.nodes)}",
+            hint="let torchrun start them (--start torchrun; the script reads RANK and WORLD_SIZE), or --nodes 1",
+        )
     if not study.workers or min(study.workers) < 1:
         raise UsageError(f"workers {study.workers} is not a list of positive counts", hint="--workers 1,2,4")
     for name, least in (("steps", 10), ("warmup", 0), ("repeats", 1)):
@@ -159,6 +195,8 @@ def joined(held: Study, asked: Mapping[str, object], *, workload: Workload | Non
             hint="give the new study its own folder with --out",
         )
     changes: dict[str, object] = {}
+    if held.nodes and "workers" in asked:
+        raise _both(_listed(held.nodes))
     for name, value in asked.items():
         before = getattr(held, name)
         if name in _UNITED:
@@ -178,6 +216,13 @@ def joined(held: Study, asked: Mapping[str, object], *, workload: Workload | Non
     return wider
 
 
+def refuse_both_counts(asked: Mapping[str, object]) -> None:
+    """Workers are counted by themselves, or by nodes and workers per node, not both."""
+    nodes = asked.get("nodes")
+    if "workers" in asked and isinstance(nodes, tuple):
+        raise _both(_listed(nodes))
+
+
 def command_text(workload: Workload) -> str:
     """The workload as a person would type it."""
     return " ".join([*(["-m"] if workload.kind == "module" else []), workload.name, *workload.args])
@@ -185,6 +230,17 @@ def command_text(workload: Workload) -> str:
 
 def _essence(workload: Workload) -> tuple[object, ...]:
     return (workload.kind, workload.name, workload.args)
+
+
+def _both(nodes: str) -> UsageError:
+    return UsageError(
+        f"--workers and --nodes {nodes} both say how many workers there are",
+        hint=f"--nodes {nodes} --workers-per-node 2 (workers are nodes × workers per node), or --workers alone",
+    )
+
+
+def _listed(counts: Sequence[object]) -> str:
+    return ",".join(map(str, counts))
 
 
 def _items(value: object) -> tuple[object, ...]:

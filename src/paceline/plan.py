@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 
-from paceline.config import with_args_batch
+from paceline.config import places, with_args_batch
 from paceline.errors import UsageError
 from paceline.records import Plan, Point, Scaling, Study, Trial
 
@@ -56,18 +57,18 @@ def points_of(study: Study) -> tuple[Point, ...]:
     points = []
     for scaling, backend, values in product(study.scaling, study.backends or (None,), product(*choices)):
         varied = tuple(zip(names, values, strict=True))
-        for workers, per_worker, whole in _batches(study, scaling):
-            points.append(
-                Point(
-                    id=_point_id(workers, per_worker, whole, scaling, backend, varied),
-                    workers=workers,
-                    per_worker_batch=per_worker,
-                    global_batch=whole,
-                    scaling=scaling,
-                    backend=backend,
-                    varied=varied,
-                )
+        for nodes, workers, per_worker, whole in _batches(study, scaling):
+            point = Point(
+                id="",
+                workers=workers,
+                nodes=nodes,
+                per_worker_batch=per_worker,
+                global_batch=whole,
+                scaling=scaling,
+                backend=backend,
+                varied=varied,
             )
+            points.append(replace(point, id=_point_id(point, named_nodes=bool(study.nodes))))
     return tuple(points)
 
 
@@ -117,18 +118,19 @@ def with_flag(args: Sequence[str], flag: str, value: str) -> tuple[str, ...]:
     return tuple(changed) if found else (*changed, flag, value)
 
 
-def _batches(study: Study, scaling: Scaling) -> Iterator[tuple[int, int | None, int | None]]:
-    """Workers, per-worker batch and global batch of every point of one scaling."""
-    base = min(study.workers)
+def _batches(study: Study, scaling: Scaling) -> Iterator[tuple[int, int, int | None, int | None]]:
+    """Nodes, workers, per-worker batch and global batch of every point of one scaling."""
+    counts = places(study)
+    base = min(workers for _, workers in counts)
     if not study.per_worker_batch and not study.global_batch:
-        yield from ((workers, None, None) for workers in study.workers)
+        yield from ((nodes, workers, None, None) for nodes, workers in counts)
     elif scaling == "weak":
         asked: Iterable[int] = study.per_worker_batch or (_share(g, base) for g in study.global_batch)
         for per_worker in asked:
-            yield from ((workers, per_worker, per_worker * workers) for workers in study.workers)
+            yield from ((nodes, workers, per_worker, per_worker * workers) for nodes, workers in counts)
     else:
         for whole in study.global_batch or [b * base for b in study.per_worker_batch]:
-            yield from ((workers, _share(whole, workers), whole) for workers in study.workers)
+            yield from ((nodes, workers, _share(whole, workers), whole) for nodes, workers in counts)
 
 
 def _share(global_batch: int, workers: int) -> int:
@@ -141,21 +143,16 @@ def _share(global_batch: int, workers: int) -> int:
     return global_batch // workers
 
 
-def _point_id(
-    workers: int,
-    per_worker: int | None,
-    whole: int | None,
-    scaling: Scaling,
-    backend: str | None,
-    varied: tuple[tuple[str, str], ...],
-) -> str:
-    """A name that is also a folder: w4-b32-gloo, w4-g128 (strong), w2-b32-lr=0.1."""
-    parts = [f"w{workers}"]
-    if per_worker is not None:
-        parts.append(f"g{whole}" if scaling == "strong" else f"b{per_worker}")
-    if backend is not None:
-        parts.append(backend)
-    parts += [f"{flag.lstrip('-')}={value}" for flag, value in varied]
+def _point_id(point: Point, *, named_nodes: bool) -> str:
+    """A name that is also a folder: w4-b32-gloo, w4-g128 (strong), w2-b32-lr=0.1, n2-w4-b32 (nodes were asked for)."""
+    parts = [f"n{point.nodes}"] if named_nodes else []
+    parts.append(f"w{point.workers}")
+    if point.per_worker_batch is not None:
+        strong = point.scaling == "strong"
+        parts.append(f"g{point.global_batch}" if strong else f"b{point.per_worker_batch}")
+    if point.backend is not None:
+        parts.append(point.backend)
+    parts += [f"{flag.lstrip('-')}={value}" for flag, value in point.varied]
     plain = "-".join(parts)
     safe = re.sub(r"[^A-Za-z0-9._=+-]", "_", plain)[:_LONGEST_ID]
     if safe == plain:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TextIO
 
 from paceline.config import command_text
-from paceline.launch.command import command_line
+from paceline.launch.command import Rendezvous, command_line
 from paceline.plan import plan_study, steps_of_trial
-from paceline.records import Study, TrialResult
+from paceline.records import Study, Trial, TrialResult
 from paceline.run.missing import device_s, expected_wall_s, missing
 from paceline.run.trial import Bench, trial_command_at
 from paceline.store.paths import StudyFolder
@@ -29,6 +30,7 @@ def print_plan(
 ) -> None:
     """The points of which something is missing, one command each, and its price."""
     plan = plan_study(study)
+    bench = replace(bench, rendezvous=bench.rendezvous or _unknown_rendezvous)
     todo = missing(plan, results, study)
     wall_s = sum(expected_wall_s(trial.point, results, study) for trial in todo)
     price = sum(trial.point.workers * expected_wall_s(trial.point, results, study) for trial in todo)
@@ -41,7 +43,8 @@ def print_plan(
         if not own:
             continue
         launches, workers = _count(len(own), "launch", "launches"), _count(point.workers, "worker", "workers")
-        say.append(f"  {point.id}: {launches} of {steps_of_trial(study)} steps on {workers}")
+        nodes = f" on {point.nodes} nodes" if point.nodes > 1 else ""
+        say.append(f"  {point.id}: {launches} of {steps_of_trial(study)} steps on {workers}{nodes}")
         command = trial_command_at(folder, study, own[0], bench)
         say.append(f"    cd {shlex.quote(command.directory)} && {command_line(command)}")
     threads = _count(bench.threads, "CPU thread", "CPU threads")
@@ -55,6 +58,11 @@ def print_plan(
     if study.budget_device_s is not None:
         say.append(f"Budget: {study.budget_device_s:.0f} device seconds, {device_s(results):.0f} spent.")
     print("\n".join(say), file=file)
+
+
+def _unknown_rendezvous(trial: Trial) -> Rendezvous:
+    """Before the nodes are there nobody knows where they will meet."""
+    return Rendezvous("FIRST_NODE:PORT", trial.id)
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from paceline.config import checked, joined
+from paceline.config import checked, joined, refuse_both_counts
 from paceline.errors import UsageError
 from paceline.launch.interpreter import start_of, workload_names
 from paceline.records import Start, Study, Workload
@@ -63,6 +63,7 @@ def request(
     flags: Mapping[str, str],
 ) -> tuple[StudyFolder, Study]:
     """The folder and the Study in it. `asked` holds the fields that were given, `flags` batch_flag and lr_flag."""
+    refuse_both_counts(asked)
     if target.folder is not None:
         if out is not None and out.resolve() != target.folder.resolve():
             raise UsageError(

@@ -45,6 +45,8 @@ Words = Annotated[
 ]
 Module = Annotated[str | None, typer.Option("--module", "-m", metavar="MODULE", help="Study a module.")]
 Workers = Annotated[str | None, typer.Option(help="Worker counts: 1,2,4 or 1..8.  [default: 1,2]")]
+Nodes = Annotated[str | None, typer.Option(help="Node counts, instead of --workers: 1,2,4.")]
+PerNode = Annotated[str | None, typer.Option(help="Workers on every node: 2 or 1,2.  [default: 1]")]
 Batch = Annotated[str | None, typer.Option(help="Per-worker batches, fixed over counts (weak scaling).")]
 Whole = Annotated[str | None, typer.Option(help="Global batches, divided among workers (strong scaling).")]
 ScalingText = Annotated[str | None, typer.Option(help="weak, strong or both.")]
@@ -73,6 +75,8 @@ def study(
     words: Words = None,
     module: Module = None,
     workers: Workers = None,
+    nodes: Nodes = None,
+    workers_per_node: PerNode = None,
     per_worker_batch: Batch = None,
     global_batch: Whole = None,
     scaling: ScalingText = None,
@@ -104,6 +108,8 @@ def study(
     """
     asked: dict[str, object] = {
         "workers": units.count_range(workers) if workers else None,
+        "nodes": units.count_range(nodes) if nodes else None,
+        "workers_per_node": units.count_range(workers_per_node) if workers_per_node else None,
         "per_worker_batch": config.numbers(per_worker_batch, flag="--per-worker-batch")
         if per_worker_batch
         else None,
@@ -148,6 +154,8 @@ def plan(
     words: Words = None,
     module: Module = None,
     workers: Workers = None,
+    nodes: Nodes = None,
+    workers_per_node: PerNode = None,
     per_worker_batch: Batch = None,
     global_batch: Whole = None,
     scaling: ScalingText = None,

@@ -3,6 +3,13 @@
     torchrun   PYTHON -m torch.distributed.run … --nproc-per-node N -m paceline_agent [-m MODULE|SCRIPT] ARGS
     script     PYTHON -m paceline_agent SCRIPT ARGS                   the script starts its own workers
 
+On several nodes every node starts the same command, and the nodes meet at one Rendezvous:
+
+    --nnodes M --nproc-per-node N/M --rdzv-backend c10d --rdzv-endpoint HOST:PORT --rdzv-id ID
+
+on_node() adds what is a node's own: the address that others reach it at, whether it holds the rendezvous, and
+the network interface of the exchange.
+
 Names are list elements from end to end: no shell ever sees them.
 """
 
@@ -12,12 +19,16 @@ import json
 import os.path
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from paceline.errors import UsageError
 from paceline.plan import PROFILE_STEPS
 from paceline.records import Study, Trial
 
-__all__ = ["Command", "command_line", "threads_per_worker", "trial_command"]
+__all__ = ["Command", "Rendezvous", "command_line", "on_node", "threads_per_worker", "trial_command"]
+
+INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+_TORCHRUN = "torch.distributed.run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +42,16 @@ class Command:
     tag: str
 
 
+@dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """Where the nodes of one trial meet: `host:port` of the first node, and a name that no other trial has."""
+
+    endpoint: str
+    id: str
+
+
 def threads_per_worker(study: Study, *, environment: Mapping[str, str], cores: int) -> int:
-    """CPU threads of every worker at every point: asked for, set by the user, or cores / most workers.
+    """CPU threads of every worker at every point: asked for, set by the user, or cores / most workers of a node.
 
     torchrun would set OMP_NUM_THREADS=1 when it starts several workers and leave it alone for one, so that
     the one-worker baseline alone would use all cores.
@@ -42,7 +61,7 @@ def threads_per_worker(study: Study, *, environment: Mapping[str, str], cores: i
     given = environment.get("OMP_NUM_THREADS", "")
     if given.isascii() and given.isdigit() and int(given) > 0:
         return int(given)
-    return max(1, cores // max(study.workers))
+    return max(1, cores // max(study.workers_per_node or study.workers))
 
 
 def trial_command(
@@ -54,8 +73,9 @@ def trial_command(
     python: str,
     threads: int,
     environment: Mapping[str, str],
+    rendezvous: Rendezvous | None = None,
 ) -> Command:
-    """The Command of one trial, which lies in `trial_dir`. `environment` is the desk's own."""
+    """The Command of one trial, which lies in `trial_dir`: the same on every node. `environment` is the desk's own."""
     workload = study.workload
     directory = study.directory or "."
     if workload.kind == "script":
@@ -66,9 +86,13 @@ def trial_command(
         target = ["-m", f"paceline_workloads.{workload.name.replace('-', '_')}"]
     agent = ["-m", "paceline_agent", *target, *trial.args]
     if workload.start == "torchrun":
-        rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--max-restarts", "0"]
-        workers = ["--nnodes", "1", "--nproc-per-node", str(trial.point.workers)]
-        argv = [python, "-m", "torch.distributed.run", *workers, *rendezvous, *agent]
+        argv = [python, "-m", _TORCHRUN, *_torchrun_options(trial, rendezvous), *agent]
+    elif trial.point.nodes > 1:
+        raise UsageError(
+            f"{workload.name} starts its own workers, which it can do on one node only; "
+            f"trial {trial.id} asks for {trial.point.nodes}",
+            hint="let torchrun start them: --start torchrun",
+        )
     else:
         argv = [python, *agent]
     agent_path = os.path.join(trial_dir, "agent")
@@ -96,6 +120,44 @@ def trial_command(
     )
 
 
+def on_node(
+    command: Command,
+    *,
+    address: str | None,
+    interface: str | None,
+    holds: bool,
+    environment: Mapping[str, str],
+) -> Command:
+    """The command as one of several nodes starts it: reached at `address`, exchanging over `interface`.
+
+    torchrun tells the workers to meet at the first node's host name, which other nodes may not resolve, and
+    decides by names who holds the rendezvous: said here, neither needs a name. A variable that the node's own
+    `environment` holds already wins.
+    """
+    at = command.argv.index(_TORCHRUN) + 1
+    own = [*(["--local-addr", address] if address else []), "--rdzv-conf", f"is_host={int(holds)}"]
+    free = [name for name in INTERFACE_VARIABLES if interface and not environment.get(name)]
+    return replace(
+        command,
+        argv=(*command.argv[:at], *own, *command.argv[at:]),
+        environment={**dict.fromkeys(free, interface or ""), **command.environment},
+    )
+
+
 def command_line(command: Command) -> str:
     """The command as it could be pasted into a shell, for people to read."""
     return shlex.join(command.argv)
+
+
+def _torchrun_options(trial: Trial, rendezvous: Rendezvous | None) -> list[str]:
+    nodes, workers = trial.point.nodes, trial.point.workers
+    if nodes == 1:
+        meet = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
+    elif rendezvous is not None:
+        meet = ["--rdzv-backend", "c10d", "--rdzv-endpoint", rendezvous.endpoint, "--rdzv-id", rendezvous.id]
+    else:
+        raise UsageError(
+            f"trial {trial.id} needs {nodes} nodes, and only this one is here",
+            hint="paceline join on the other nodes, or --on slurm",
+        )
+    return ["--nnodes", str(nodes), "--nproc-per-node", str(workers // nodes), *meet, "--max-restarts", "0"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline.launch.command import Command, trial_command
+from paceline.launch.command import Command, Rendezvous, trial_command
 from paceline.launch.launcher import Launcher
 from paceline.launch.processes import kernel_oom_kills
 from paceline.records import Study, Trial, TrialResult
@@ -33,6 +33,9 @@ class Bench:
     agent: Path
     workloads: str | None  # the folder that holds our workloads, when one of them is studied
     clock: Clock
+    rendezvous: Callable[[Trial], Rendezvous] | None = (
+        None  # where the nodes of a trial meet, when there are several
+    )
 
 
 def trial_command_at(folder: StudyFolder, study: Study, trial: Trial, bench: Bench) -> Command:
@@ -45,6 +48,7 @@ def trial_command_at(folder: StudyFolder, study: Study, trial: Trial, bench: Ben
         python=bench.python,
         threads=bench.threads,
         environment=os.environ,
+        rendezvous=bench.rendezvous(trial) if bench.rendezvous and trial.point.nodes > 1 else None,
     )
 
 

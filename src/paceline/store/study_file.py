@@ -38,7 +38,7 @@ def read_study(path: Path) -> Study:
 
 def write_study(path: Path, study: Study) -> None:
     """Record what was asked."""
-    data = study_file(study).model_dump(exclude_none=True)
+    data = study_file(study).model_dump(exclude_none=True, exclude={"workers"} if study.nodes else None)
     write_text(
         path, "# What was asked. `paceline study` on this folder runs what is missing.\n" + toml_text(data)
     )

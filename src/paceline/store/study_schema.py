@@ -6,10 +6,11 @@ History of the format: 1 first format.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
+from paceline.config import placed
 from paceline.records import Scaling, Start, Study, TargetKind
 
 __all__ = ["StudyFile", "WorkloadTable", "study_file", "study_of"]
@@ -56,16 +57,28 @@ class StudyFile(BaseModel):
     budget_device_s: Seconds | None = None
     threads: Positive | None = None
     python: str | None = None
+    nodes: list[Positive] = []
+    workers_per_node: list[Positive] = []
     workload: WorkloadTable
     vary: dict[str, list[str]] = {}
+
+    @model_validator(mode="after")
+    def _one_count(self) -> Self:
+        """Workers are counted by themselves or by nodes."""
+        if self.nodes and "workers" in self.model_fields_set:
+            raise ValueError("nodes and workers both say how many workers there are: leave out workers")
+        return self
 
 
 def study_of(file: StudyFile) -> Study:
     """The Study that a file asks for."""
     data = file.model_dump(exclude={"format"})
-    return TypeAdapter(Study).validate_python({**data, "vary": list(file.vary.items())})
+    return placed(TypeAdapter(Study).validate_python({**data, "vary": list(file.vary.items())}))
 
 
 def study_file(study: Study) -> StudyFile:
     """The file that asks for this Study."""
-    return StudyFile.model_validate({**asdict(study), "vary": dict(study.vary)})
+    asked = asdict(study)
+    if study.nodes:
+        del asked["workers"]  # they follow from the nodes
+    return StudyFile.model_validate({**asked, "vary": dict(study.vary)})
