@@ -68,3 +68,14 @@ def test_what_is_not_a_threshold_is_refused(text):
 def test_a_threshold_on_what_was_not_measured_is_no_pass():
     with pytest.raises(NothingMeasured, match="nothing was measured there"):
         holds(threshold("efficiency@8<0.7"), analysis(Estimate(0.1)))
+
+
+def test_studies_on_different_backends_are_compared_and_a_study_of_both_keeps_them_apart():
+    def on(*backends):
+        points = [Point(f"w2-{backend}", 2, backend=backend) for backend in backends]
+        profiles = tuple(Profile(point, "ok", None, step_s=Estimate(0.1)) for point in points)
+        return Analysis("", profiles, ())
+
+    assert [d.point for d in differences(on("gloo"), on("nccl"))] == ["w2-gloo"]
+    assert [d.point for d in differences(on(None), on("gloo"))] == ["w2-None"]
+    assert [d.point for d in differences(on("gloo", "nccl"), on("nccl"))] == ["w2-nccl"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,9 +33,10 @@ def study_analysis(
 ) -> Analysis:
     """Everything that the Trials of a Study say. `source`: where they come from, for the report's provenance."""
     groups = launches(plan_study(study).points, results, warmup=study.warmup, steps=study.steps)
-    profiles = curve(groups)
+    seen = with_seen(cluster, results)
+    profiles = _with_backend(curve(groups), seen.backend)
     findings = study_findings(groups, profiles)
-    found = _answers(profiles, findings, ask or Ask(), with_seen(cluster, results))
+    found = _answers(profiles, findings, ask or Ask(), seen)
     findings = (*findings, *found.findings)
     return Analysis(
         verdict=verdict(profiles, findings),
@@ -49,6 +51,14 @@ def study_analysis(
         convergence=found.convergence,
         thresholds=thresholds(profiles),
         failures=tuple(_failure(result) for result in results if result.state != "ok"),
+    )
+
+
+def _with_backend(profiles: Sequence[Profile], seen: str | None) -> tuple[Profile, ...]:
+    """The points with the backend that their workers chose themselves, where the study asked for none."""
+    return tuple(
+        replace(profile, point=replace(profile.point, backend=profile.point.backend or seen))
+        for profile in profiles
     )
 
 

@@ -73,10 +73,11 @@ class Threshold:
 
 def differences(a: Analysis, b: Analysis) -> tuple[Difference, ...]:
     """Step time and throughput of every point that both studies have, and efficiency where both have it."""
-    others = {_setting(profile): profile for profile in b.points}
+    several = any(len({p.point.backend for p in analysis.points}) > 1 for analysis in (a, b))
+    others = {_setting(profile, by_backend=several): profile for profile in b.points}
     found = []
     for before in a.points:
-        after = others.get(_setting(before))
+        after = others.get(_setting(before, by_backend=several))
         if after is None:
             continue
         for field in ("step_s", "throughput_per_s", "efficiency_ratio", "exposed_s"):
@@ -141,9 +142,11 @@ def profile_at(condition: Threshold, analysis: Analysis) -> Estimate:
     return found
 
 
-def _setting(profile: Profile) -> tuple[object, ...]:
+def _setting(profile: Profile, *, by_backend: bool) -> tuple[object, ...]:
+    """What must be equal. One study on gloo and one on nccl are compared; a study of both has two of every point."""
     point = profile.point
-    return point.workers, point.nodes, point.per_worker_batch, point.scaling, point.backend, point.varied
+    backend = point.backend if by_backend else None
+    return point.workers, point.nodes, point.per_worker_batch, point.scaling, backend, point.varied
 
 
 def _log_error(quantity: Estimate) -> float | None:
