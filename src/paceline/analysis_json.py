@@ -60,7 +60,7 @@ def analysis_data(analysis: Analysis) -> dict[str, object]:
         "projections": [_plain(projection) for projection in analysis.projections],
         "refusals": [_plain(refusal) for refusal in analysis.refusals],
         "recommendations": [_plain(recommendation) for recommendation in analysis.recommendations],
-        "convergence": None if analysis.convergence is None else _plain(analysis.convergence),
+        "convergence": plain_data(analysis.convergence),
         "thresholds": [_plain(threshold) for threshold in analysis.thresholds],
         "failures": [_plain(failure) for failure in analysis.failures],
         "decision": plain_data(analysis.decision),
@@ -124,7 +124,7 @@ def _fit_data(fit: Fit) -> dict[str, object]:
 
 
 def _plain(
-    record: Finding | Projection | Refusal | Recommendation | Convergence | Threshold | Failure,
+    record: Finding | Projection | Refusal | Recommendation | Threshold | Failure,
 ) -> dict[str, object]:
     """A flat record, its Estimates written out, in the order of its fields."""
     data: dict[str, object] = {}
@@ -161,7 +161,7 @@ def _analysis(data: Data) -> Analysis:
         projections=tuple(_projection(item) for item in _items(data.get("projections"))),
         refusals=tuple(_refusal(item) for item in _items(data.get("refusals"))),
         recommendations=tuple(_recommendation(item) for item in _items(data.get("recommendations"))),
-        convergence=None if convergence is None else _convergence(cast(Data, convergence)),
+        convergence=None if convergence is None else record_from(Convergence, convergence),
         thresholds=tuple(_threshold(item) for item in _items(data.get("thresholds"))),
         failures=tuple(_failure(item) for item in _items(data.get("failures"))),
         decision=None if decision is None else record_from(Decision, decision),
@@ -257,15 +257,6 @@ def _recommendation(data: Data) -> Recommendation:
         cost=_estimate(data.get("cost")),
         condition=str(data["condition"]),
         text=str(data["text"]),
-    )
-
-
-def _convergence(data: Data) -> Convergence:
-    return Convergence(
-        plateau_epoch=_estimate(data.get("plateau_epoch")),
-        censored=bool(data.get("censored", False)),
-        noise_scale=_estimate(data.get("noise_scale")),
-        critical_global_batch=_estimate(data.get("critical_global_batch")),
     )
 
 

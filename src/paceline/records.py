@@ -9,6 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from paceline.records_accuracy import AccuracyCurve as AccuracyCurve
+from paceline.records_accuracy import Comparison as Comparison
+from paceline.records_accuracy import Convergence as Convergence
+from paceline.records_accuracy import Goal as Goal
+from paceline.records_accuracy import GradientNorm as GradientNorm
+from paceline.records_accuracy import Mark as Mark
 from paceline.records_decision import BucketSent as BucketSent
 from paceline.records_decision import Decision as Decision
 from paceline.records_decision import FittedLine as FittedLine
@@ -40,6 +46,7 @@ class Workload:
     start: Start = "torchrun"  # who starts the workers: torchrun, or the script itself (mp.spawn)
     batch_flag: str | None = None  # the script's own flag for the per-worker batch, e.g. "--batch-size"
     lr_flag: str | None = None
+    seed_flag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,8 @@ class Study:
     directory: str | None = None  # where the script runs; None: where the desk was started
     nodes: tuple[int, ...] = ()  # empty: one node; else workers are nodes x workers_per_node
     workers_per_node: tuple[int, ...] = ()
+    goal: Goal | None = None  # None: steps are timed; else every trial is a training, and every repeat a seed
+    memory_limit_bytes: int | None = None  # of every worker's own memory on the host
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +163,8 @@ class WorkerRecord:
     world: int
     samples: tuple[Sample, ...]
     manifest: Mapping[str, object]
+    marks: tuple[Mark, ...] = ()
+    gradients: tuple[GradientNorm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,16 +318,6 @@ class Recommendation:
     cost: Estimate | None
     condition: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Convergence:
-    """What accuracy curves say: where they plateau, and up to which global batch more workers help."""
-
-    plateau_epoch: Estimate | None = None
-    censored: bool = False
-    noise_scale: Estimate | None = None
-    critical_global_batch: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)

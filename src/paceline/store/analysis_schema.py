@@ -81,7 +81,6 @@ FindingTable = _table(Finding)
 ProjectionTable = _table(Projection)
 RefusalTable = _table(Refusal)
 RecommendationTable = _table(Recommendation)
-ConvergenceTable = _table(Convergence)
 ThresholdTable = _table(Threshold)
 FailureTable = _table(Failure)
 
@@ -98,7 +97,7 @@ AnalysisFile = create_model(
     projections=(list[ProjectionTable], ...),  # type: ignore[valid-type]
     refusals=(list[RefusalTable], ...),  # type: ignore[valid-type]
     recommendations=(list[RecommendationTable], ...),  # type: ignore[valid-type]
-    convergence=(ConvergenceTable | None, ...),  # type: ignore[arg-type]
+    convergence=(Convergence | None, ...),
     thresholds=(list[ThresholdTable], ...),  # type: ignore[valid-type]
     failures=(list[FailureTable], ...),  # type: ignore[valid-type]
     decision=(Decision | None, ...),

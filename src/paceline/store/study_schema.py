@@ -32,6 +32,19 @@ class WorkloadTable(BaseModel):
     start: Start = "torchrun"
     batch_flag: str | None = None
     lr_flag: str | None = None
+    seed_flag: str | None = None
+
+
+class GoalTable(BaseModel):
+    """What every training is to reach."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target: Annotated[float, Field(allow_inf_nan=False)]
+    metric: str | None = None
+    rises: bool = True
+    epochs: Positive | None = None
+    train_samples: Positive | None = None
 
 
 class StudyFile(BaseModel):
@@ -59,6 +72,8 @@ class StudyFile(BaseModel):
     python: str | None = None
     nodes: list[Positive] = []
     workers_per_node: list[Positive] = []
+    memory_limit_bytes: Positive | None = None
+    goal: GoalTable | None = None
     workload: WorkloadTable
     vary: dict[str, list[str]] = {}
 
