@@ -168,6 +168,23 @@ class WorkerRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Telemetry:
+    """What one Worker used at one moment, sampled outside its process. Device fields are None without NVML."""
+
+    rank: int
+    node: int
+    t_s: float  # monotonic clock of the node, the one of Sample.end_s
+    cpu_s: float  # CPU seconds so far, of the worker and its children
+    rss_bytes: int
+    node_cores: int
+    gpu_ratio: float | None = None  # share of the last sampling period with a kernel under way
+    gpu_memory_bytes: int | None = None
+    gpu_clock_ratio: float | None = None  # clock of the multiprocessors / their highest clock
+    power_watts: float | None = None
+    throttled: tuple[str, ...] = ()  # why the device held its clock back
+
+
+@dataclass(frozen=True, slots=True)
 class TrialResult:
     """How a Trial ended, and what every worker recorded."""
 
@@ -177,6 +194,7 @@ class TrialResult:
     workers: tuple[WorkerRecord, ...]
     wall_s: float
     log_tail: str = ""
+    telemetry: tuple[Telemetry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +260,13 @@ class Profile:
     backward_end_s: float | None = None
     own_s_by_worker: tuple[float, ...] = ()  # per step, waiting excluded: medians over launches
     timeline: tuple[BucketSent, ...] = ()
+    # sampled outside the workers while steps were measured; telemetry.py says how each is combined
+    cpu_ratio: Estimate | None = None
+    gpu_ratio: Estimate | None = None
+    gpu_memory_bytes: Estimate | None = None
+    gpu_clock_ratio: Estimate | None = None
+    power_watts: Estimate | None = None
+    throttled_ratio: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
