@@ -11,13 +11,13 @@ SRC = Path(__file__).parent.parent / "src"
 LAYERS = """errors units records
 stats step_law observe least_squares reliability constants
 config plan table migrate
-split links
+split links timeline
 curve convergence measured
 fit baselines prior
 project check refuse whatif
 advise verdict
 answers cluster table_analysis analyze analysis_json compare
-launch store report data
+launch store report data lab
 run
 cli"""
 RANK = {name: rank for rank, line in enumerate(LAYERS.splitlines()) for name in line.split()}

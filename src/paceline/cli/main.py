@@ -41,6 +41,7 @@ VERBS = {
     ),
     "train": ("paceline.cli.train_cmd", "train", "Train to the end; curve, plateau, time to accuracy."),
     "data": ("paceline.cli.data_cmd", "data", "Download published data, checked and resumed."),
+    "lab": ("paceline.cli.lab_cmd", "lab", "Several hosts on one machine, links shaped, to see what they do."),
     "schema": ("paceline.cli.schema", "schema", "Print the JSON schema of study.toml or analysis.json."),
 }
 

@@ -35,7 +35,7 @@ from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
 
-__all__ = ["bench_of", "plan", "study", "terminated_like_interrupted"]
+__all__ = ["bench_of", "measure", "plan", "study", "terminated_like_interrupted"]
 
 Words = Annotated[
     list[str] | None,
@@ -147,7 +147,7 @@ def study(
         else:
             print_plan(folder, wanted, results=read_results(folder), bench=bench, file=sys.stdout)
         return
-    _measure(folder, wanted, bench=bench, retry_failed=retry_failed, json=json)
+    measure(folder, wanted, bench=bench, retry_failed=retry_failed, json=json)
 
 
 def plan(
@@ -191,7 +191,7 @@ def finish(folder: StudyFolder, study: Study, *, json: bool) -> Analysis:
     return analysis
 
 
-def _measure(folder: StudyFolder, study: Study, *, bench: Bench, retry_failed: bool, json: bool) -> None:
+def measure(folder: StudyFolder, study: Study, *, bench: Bench, retry_failed: bool, json: bool) -> None:
     held = read_results(folder)
     kept = [result for result in held if result.state == "ok"] if retry_failed else held
     print_plan(folder, study, results=kept, bench=bench, file=sys.stderr)

@@ -1,0 +1,158 @@
+"""Hosts, links and the switch between them, in the kernel.
+
+host eth0 ── veth ── pI, a port of br0 in the switch's own namespace          the root namespace is not touched
+rate      token bucket (tbf) at both ends of a link; where the kernel has no tbf, htb
+delay     netem at the switch's ports; where the kernel has no netem, hosts hang on a userspace switch (switch.py)
+cut       the switch's port goes down: the host sees no carrier
+lose      the port stays up and drops every frame: the host sees nothing
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from paceline.errors import PacelineError
+from paceline.lab.blueprint import Host, Lab
+from paceline.lab.system import ask, do
+
+__all__ = ["build", "cut", "heal", "lose", "port", "remove", "shape", "uses_userspace_switch"]
+
+_BURST_BYTES = (
+    32_000  # so many bytes pass an idle link at once; small, or short messages would not feel the rate
+)
+_BURST_S = 0.0005
+_QUEUE_S = 0.4  # of traffic waits in a link before frames are dropped
+_READY_S = 10.0
+
+
+def build(lab: Lab) -> None:
+    """Make the namespaces, the links and their shapes. Whoever calls removes them, also after an error."""
+    for name in (lab.switch, *(host.namespace for host in lab.hosts)):
+        do("ip", "netns", "add", name)
+        do("ip", "-n", name, "link", "set", "lo", "up")
+    slow = lab.delay_s > 0 and not _has_netem(lab)
+    if slow:
+        _start_userspace_switch(lab)
+    else:
+        do("ip", "-n", lab.switch, "link", "add", "br0", "type", "bridge")
+        do("ip", "-n", lab.switch, "link", "set", "br0", "up")
+    for host in lab.hosts:
+        if not slow:
+            _plug(lab, host)
+        do("ip", "-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
+        do("ip", "-n", host.namespace, "link", "set", "eth0", "up")
+        shape(lab, host, host.bits_per_s)
+
+
+def shape(lab: Lab, host: Host, bits_per_s: float | None) -> None:
+    """Give a host's link another rate, at once, both ways (a userspace switch: what the host sends)."""
+    _rate(host.namespace, "eth0", bits_per_s)
+    if uses_userspace_switch(lab):
+        return
+    if lab.delay_s > 0:
+        delay = f"{round(lab.delay_s * 1e6)}us"
+        do("tc", "-n", lab.switch, "qdisc", "replace", "dev", port(host), "root", "netem", "delay", delay)
+    else:
+        _rate(lab.switch, port(host), bits_per_s)
+
+
+def cut(lab: Lab, host: Host) -> None:
+    """Pull the host's cable."""
+    if uses_userspace_switch(lab):
+        raise PacelineError(
+            "a link with a delay in a userspace switch cannot be cut", hint="leave out --delay"
+        )
+    do("ip", "-n", lab.switch, "link", "set", port(host), "down")
+
+
+def lose(lab: Lab, host: Host) -> None:
+    """Drop every frame of the host's link, and say so to nobody."""
+    do("ip", "-n", lab.switch, "link", "set", port(host), "type", "bridge_slave", "state", "0")
+
+
+def heal(lab: Lab, host: Host) -> None:
+    """Undo cut and lose."""
+    do("ip", "-n", lab.switch, "link", "set", port(host), "up")
+    do("ip", "-n", lab.switch, "link", "set", port(host), "type", "bridge_slave", "state", "3")
+
+
+def remove(namespaces: list[str]) -> None:
+    """Delete namespaces; the interfaces in them go too."""
+    for name in namespaces:
+        ask("ip", "netns", "del", name)
+
+
+def port(host: Host) -> str:
+    """The host's port on the switch."""
+    return f"p{host.number}"
+
+
+def uses_userspace_switch(lab: Lab) -> bool:
+    """Whether this lab's hosts hang on the userspace switch: there is no bridge."""
+    return lab.delay_s > 0 and ask("ip", "-n", lab.switch, "link", "show", "br0").returncode != 0
+
+
+def _plug(lab: Lab, host: Host) -> None:
+    ends = ("eth0", "netns", host.namespace, "type", "veth", "peer", "name", port(host), "netns", lab.switch)
+    do("ip", "link", "add", *ends)
+    do("ip", "-n", lab.switch, "link", "set", port(host), "master", "br0", "up")
+
+
+def _rate(namespace: str, interface: str, bits_per_s: float | None) -> None:
+    where = ("tc", "-n", namespace, "qdisc")
+    if bits_per_s is None:
+        ask(*where, "del", "dev", interface, "root")
+        return
+    burst = max(_BURST_BYTES, round(bits_per_s / 8 * _BURST_S))
+    limit = burst + round(bits_per_s / 8 * _QUEUE_S)
+    bucket = ("tbf", "rate", f"{round(bits_per_s)}bit", "burst", str(burst), "limit", str(limit))
+    if ask(*where, "replace", "dev", interface, "root", *bucket).returncode == 0:
+        return
+    do(*where, "replace", "dev", interface, "root", "handle", "1:", "htb", "default", "1")
+    rate = ("rate", f"{round(bits_per_s)}bit", "burst", str(burst))
+    do(
+        "tc",
+        "-n",
+        namespace,
+        "class",
+        "replace",
+        "dev",
+        interface,
+        "parent",
+        "1:",
+        "classid",
+        "1:1",
+        "htb",
+        *rate,
+    )
+
+
+def _has_netem(lab: Lab) -> bool:
+    tried = ask("tc", "-n", lab.switch, "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
+    if tried.returncode == 0:
+        do("tc", "-n", lab.switch, "qdisc", "del", "dev", "lo", "root")
+    return tried.returncode == 0
+
+
+def _start_userspace_switch(lab: Lab) -> None:
+    """Start switch.py, tagged with the lab's name, and wait until it holds an interface in every host."""
+    words = [f"{lab.delay_s!r}", *(host.namespace for host in lab.hosts)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "paceline.lab.switch", *words],
+        env={**os.environ, "PACELINE_TAG": f"{lab.name}:switch"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    if process.stdout.readline().strip() != b"ready":
+        said = process.stderr.read().decode(errors="replace").strip()
+        raise PacelineError(
+            f"the userspace switch did not start: {said.splitlines()[-1] if said else 'no reason given'}",
+            hint="it needs /dev/net/tun; leave out --delay to do without",
+        )
+    process.stdout.close()
+    process.stderr.close()

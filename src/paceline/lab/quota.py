@@ -1,0 +1,85 @@
+"""How much of a core a host's processes may use together: a cgroup with a quota, version 1 or 2.
+
+v1   CPU_MOUNT/NAME/cpu.cfs_quota_us of cpu.cfs_period_us
+v2   MOUNT/NAME/cpu.max "QUOTA PERIOD", with the cpu controller handed down by the root group
+
+The period is 20 ms: with the kernel's own 100 ms a worker would stand still for longer than a short step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from paceline.errors import PacelineError
+from paceline.lab.blueprint import Host
+
+__all__ = ["groups_like", "join_file", "limit", "remove_group", "root_group"]
+
+_PERIOD_US = 20_000
+_LEAST_US = 1_000  # the kernel takes no smaller quota
+
+
+def limit(host: Host) -> None:
+    """Make the host's group and set its quota; nothing where it has none."""
+    if host.cores is None:
+        return
+    root = root_group()
+    if root is None:
+        raise PacelineError(
+            "this machine has no cgroup with a CPU quota (neither v1 cpu nor v2 with the cpu controller)",
+            hint="leave out --cpu and --slow-host",
+        )
+    mount, version = root
+    group, quota = mount / host.namespace, max(_LEAST_US, round(host.cores * _PERIOD_US))
+    try:
+        if version == 2:
+            (mount / "cgroup.subtree_control").write_text("+cpu")
+        group.mkdir()
+        if version == 2:
+            (group / "cpu.max").write_text(f"{quota} {_PERIOD_US}")
+        else:
+            (group / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
+            (group / "cpu.cfs_quota_us").write_text(str(quota))
+    except OSError as problem:
+        raise PacelineError(
+            f"the CPU quota of host {host.number} cannot be set: {problem.filename}: {problem.strerror}",
+            hint="leave out --cpu and --slow-host, or mount cgroups writable",
+        ) from None
+
+
+def join_file(host: Host) -> Path | None:
+    """Where a process writes its number to live under the host's quota; None where the host has none."""
+    root = root_group()
+    if host.cores is None or root is None:
+        return None
+    return root[0] / host.namespace / "cgroup.procs"
+
+
+def groups_like(prefix: str) -> list[Path]:
+    """The groups whose name begins so."""
+    root = root_group()
+    return [] if root is None else sorted(p for p in root[0].iterdir() if p.name.startswith(prefix))
+
+
+def remove_group(group: Path) -> None:
+    """Remove a group whose processes have ended."""
+    with contextlib.suppress(OSError):
+        group.rmdir()
+
+
+def root_group(mounts: Path = Path("/proc/self/mounts")) -> tuple[Path, int] | None:
+    """The folder to make groups in, and the version of its cgroup: v1's cpu hierarchy, else v2 with cpu in it."""
+    try:
+        rows = [line.split() for line in mounts.read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return None
+    for row in rows:
+        if len(row) > 3 and row[2] == "cgroup" and "cpu" in row[3].split(","):
+            return Path(row[1]), 1
+    for row in rows:
+        if len(row) > 3 and row[2] == "cgroup2":
+            with contextlib.suppress(OSError):
+                if "cpu" in (Path(row[1]) / "cgroup.controllers").read_text().split():
+                    return Path(row[1]), 2
+    return None
