@@ -10,8 +10,8 @@ SRC = Path(__file__).parent.parent / "src"
 # a name may import names of its own line and of the lines above; table_columns counts as table
 LAYERS = """errors units records
 stats step_law observe least_squares reliability constants
-config plan table migrate
-split links timeline
+config plan table migrate slurm
+split links probe timeline
 curve convergence measured
 fit baselines prior
 project check refuse whatif

@@ -11,53 +11,23 @@ next        the measurement whose result would narrow the widest projection most
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from paceline.advise_options import SURE, Candidates, Prices, best_for_some, candidates_of, marginal_cost
 from paceline.convergence import EpochsLaw
 from paceline.fit import Law
 from paceline.observe import Setting
-from paceline.project import Draws, draws, estimate_of
+from paceline.project import draws, estimate_of
 from paceline.records import Estimate, Projection, Recommendation
-from paceline.refuse import Cores, price_text, too_wide
-from paceline.step_law import Array
-from paceline.units import TIME_OF, counts_text, duration_range_text, duration_text, range_text
+from paceline.refuse import Cores, price_text
+from paceline.units import counts_text, duration_range_text, duration_text, range_text
 from paceline.verdict import WORTH_PER_DOUBLING, workers_text
 
 __all__ = ["Prices", "recommendations"]
 
-_SURE = 0.9
 _MEASUREMENT_SD = 0.03
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """What resources cost and what is wanted: all optional."""
-
-    per_worker_hour: float | None = None
-    per_node_hour: float | None = None
-    value_per_hour: float | None = None
-    deadline_s: float | None = None
-    budget: float | None = None
-    worker_watts: float | None = None
-    currency: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidates:
-    """Every setting that may be chosen: samples of its time and cost, [samples × settings], ascending in workers."""
-
-    settings: tuple[Setting, ...]
-    time_s: Array
-    cost: Array
-    measured: tuple[bool, ...]
-    what: str  # what the time is of
-    complete: bool  # whether it is the time of a whole training
-
-    def index_of(self, workers: int) -> int | None:
-        return next((i for i, s in enumerate(self.settings) if s.workers == workers), None)
 
 
 def recommendations(
@@ -71,8 +41,7 @@ def recommendations(
     """What follows for the batch that was measured at most counts."""
     following = _next_measurement(law, projected, cores)
     last = () if following is None else (following,)
-    sure = [p for p in projected if too_wide(p, law.observed) is None]  # no advice on an order of magnitude
-    candidates = _candidates(law, sure, epochs, prices)
+    candidates = candidates_of(law, projected, epochs=epochs, prices=prices)
     if candidates is None or len(candidates.settings) < 2:
         return last
     found = [_fastest(candidates), _cheapest(candidates), _knee(candidates, prices)]
@@ -86,80 +55,17 @@ def recommendations(
     return (*found, *last)
 
 
-def _candidates(
-    law: Law, projected: Sequence[Projection], epochs: EpochsLaw | None, prices: Prices
-) -> _Candidates | None:
-    observed = law.observed
-    if observed.batch_known:
-        batches, counts = np.unique(observed.batch, return_counts=True)
-        batch: int | None = int(batches[np.argmax(counts)])
-    else:
-        batch = None
-    measured = {
-        (p.point.workers, p.point.nodes)
-        for p in observed.profiles
-        if batch is None or p.point.per_worker_batch == batch
-    }
-    foreseen = {(p.workers, p.nodes) for p in projected if p.per_worker_batch in (batch, None)}
-    settings = tuple(Setting(n, m, batch) for n, m in sorted(measured | foreseen))
-    if not settings:
-        return None
-    predicted = draws(law, settings)
-    time = _exact_where_measured(law, settings, predicted)
-    what = TIME_OF[observed.kind]
-    if observed.kind == "step" and batch is not None:
-        time, what = time / np.array([s.workers * batch for s in settings]), "sample"
-        if observed.samples is not None:
-            time, what = time * observed.samples, "epoch"
-    complete = observed.kind == "job"
-    needed = None if epochs is None else epochs.samples(settings, observed.batch_known, seed=2)
-    if needed is not None and what in ("epoch", "training"):
-        per_epoch = time / (observed.epochs or 1.0) if what == "training" else time
-        time = per_epoch * needed[np.arange(len(time)) % len(needed)]
-        what, complete = "training to a stable accuracy", True
-    hours = time / 3600.0
-    workers = np.array([float(s.workers) for s in settings])
-    nodes = np.array([float(s.nodes) for s in settings])
-    if prices.per_worker_hour is not None:
-        cost = hours * workers * prices.per_worker_hour
-    elif prices.per_node_hour is not None:
-        cost = hours * nodes * prices.per_node_hour
-    else:
-        cost = time * workers
-    known = tuple((s.workers, s.nodes) in measured for s in settings)
-    return _Candidates(settings, time, cost, known, what, complete)
-
-
-def _exact_where_measured(law: Law, settings: Sequence[Setting], predicted: Draws) -> Array:
-    """The draws, centred on the measurement where there is one: a law does not overrule what was seen."""
-    time = predicted.time_s.copy()
-    observed = law.observed
-    for i, setting in enumerate(settings):
-        batch = float(setting.per_worker_batch or 1)
-        here = (
-            (observed.workers == setting.workers)
-            & (observed.nodes == setting.nodes)
-            & (observed.batch == batch)
-        )
-        if np.any(here):
-            seen = float(np.exp(np.mean(np.log(observed.time_s[here]))))
-            spread = max(float(observed.own_sd[here].max()), 0.01)
-            ordered = np.linspace(-1.6, 1.6, len(time))
-            time[:, i] = seen * np.exp(spread * ordered)
-    return time
-
-
-def _fastest(c: _Candidates) -> Recommendation:
+def _fastest(c: Candidates) -> Recommendation:
     best = int(np.argmin(np.median(c.time_s, axis=0)))
     return _recommend("fastest", c, best)
 
 
-def _cheapest(c: _Candidates) -> Recommendation:
+def _cheapest(c: Candidates) -> Recommendation:
     best = int(np.argmin(np.mean(c.cost, axis=0)))
     return _recommend("cheapest", c, best)
 
 
-def _knee(c: _Candidates, prices: Prices) -> Recommendation:
+def _knee(c: Candidates, prices: Prices) -> Recommendation:
     if prices.value_per_hour is not None and prices.per_worker_hour is not None:
         workers = np.array([float(s.workers) for s in c.settings])
         total = (prices.value_per_hour + prices.per_worker_hour * workers) * np.median(c.time_s, axis=0)
@@ -184,12 +90,12 @@ def _knee(c: _Candidates, prices: Prices) -> Recommendation:
     )
 
 
-def _deadline(c: _Candidates, deadline_s: float) -> Recommendation:
+def _deadline(c: Candidates, deadline_s: float) -> Recommendation:
     if not c.complete:
         return _unanswered(
             "deadline", f"a deadline needs the time of a whole training, the table has that of one {c.what}"
         )
-    sure = [i for i in range(len(c.settings)) if float(np.mean(c.time_s[:, i] <= deadline_s)) >= _SURE]
+    sure = [i for i in range(len(c.settings)) if float(np.mean(c.time_s[:, i] <= deadline_s)) >= SURE]
     if not sure:
         return _unanswered(
             "deadline", f"no candidate ends within {duration_text(deadline_s)} with 90 % probability"
@@ -200,10 +106,10 @@ def _deadline(c: _Candidates, deadline_s: float) -> Recommendation:
     )
 
 
-def _budget(c: _Candidates, prices: Prices, budget: float) -> Recommendation:
-    if not c.complete or (prices.per_worker_hour is None and prices.per_node_hour is None):
+def _budget(c: Candidates, prices: Prices, budget: float) -> Recommendation:
+    if not c.complete or not prices.priced:
         return _unanswered("budget", "a budget needs a price and the time of a whole training")
-    sure = [i for i in range(len(c.settings)) if float(np.mean(c.cost[:, i] <= budget)) >= _SURE]
+    sure = [i for i in range(len(c.settings)) if float(np.mean(c.cost[:, i] <= budget)) >= SURE]
     if not sure:
         return _unanswered(
             "budget",
@@ -215,16 +121,8 @@ def _budget(c: _Candidates, prices: Prices, budget: float) -> Recommendation:
     )
 
 
-def _pareto(c: _Candidates) -> Recommendation:
-    kept = []
-    for i in range(len(c.settings)):
-        rivals = (
-            float(np.mean((c.time_s[:, j] <= c.time_s[:, i]) & (c.cost[:, j] <= c.cost[:, i])))
-            for j in range(len(c.settings))
-            if j != i
-        )
-        if all(chance <= 0.5 for chance in rivals):
-            kept.append(c.settings[i].workers)
+def _pareto(c: Candidates) -> Recommendation:
+    kept = [c.settings[i].workers for i in best_for_some(c)]
     names = f"{counts_text(kept)} {'worker' if kept == [1] else 'workers'}" if kept else "none"
     return Recommendation(
         "pareto",
@@ -238,7 +136,7 @@ def _pareto(c: _Candidates) -> Recommendation:
     )
 
 
-def _energy(c: _Candidates, watts: float) -> Recommendation:
+def _energy(c: Candidates, watts: float) -> Recommendation:
     energy = c.time_s * np.array([s.workers for s in c.settings]) * watts / 3.6e6
     best = int(np.argmin(np.median(energy, axis=0)))
     value = estimate_of(energy[:, best], len(c.settings))
@@ -297,7 +195,7 @@ def _next_measurement(
     )
 
 
-def _recommend(goal: str, c: _Candidates, i: int, why: str = "") -> Recommendation:
+def _recommend(goal: str, c: Candidates, i: int, why: str = "") -> Recommendation:
     gain = estimate_of(c.time_s[:, 0] / c.time_s[:, i], len(c.settings))
     cost = estimate_of(c.cost[:, i], len(c.settings))
     spent = estimate_of(c.time_s[:, i], len(c.settings))
@@ -322,18 +220,17 @@ def _recommend(goal: str, c: _Candidates, i: int, why: str = "") -> Recommendati
     )
 
 
-def _marginal(c: _Candidates, i: int, prices: Prices) -> str:
+def _marginal(c: Candidates, i: int, prices: Prices) -> str:
     """What the last hour saved cost."""
-    saved = float(np.median(c.time_s[:, i - 1]) - np.median(c.time_s[:, i])) / 3600.0
-    extra = float(np.median(c.cost[:, i]) - np.median(c.cost[:, i - 1]))
-    if saved <= 0:
+    price = marginal_cost(c, i)
+    if price is None:
         return "the last step up saved nothing"
-    if prices.per_worker_hour is None and prices.per_node_hour is None:
-        return f"the last hour saved costs {max(0.0, extra) / 3600.0 / saved:.2g} worker-hours more"
-    return f"the last hour saved costs {max(0.0, extra) / saved:.2g} {prices.currency}".rstrip()
+    if not prices.priced:
+        return f"the last hour saved costs {price:.2g} worker-hours more"
+    return f"the last hour saved costs {price:.2g} {prices.currency}".rstrip()
 
 
-def _condition(c: _Candidates, i: int) -> str:
+def _condition(c: Candidates, i: int) -> str:
     seen = "measured" if c.measured[i] else "projected, if every worker gets a device of its own"
     batch = c.settings[i].per_worker_batch
     if c.what.startswith("training to"):

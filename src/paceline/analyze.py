@@ -49,6 +49,7 @@ def study_analysis(
         refusals=found.refusals,
         recommendations=found.recommendations,
         convergence=found.convergence,
+        decision=found.decision,
         thresholds=thresholds(profiles),
         failures=tuple(_failure(result) for result in results if result.state != "ok"),
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.advise import recommendations
+from paceline.advise_options import candidates_of, decision_of
 from paceline.answers_ask import Ask, Cluster
 from paceline.answers_settings import placed, wanted_settings
 from paceline.baselines import METHODS, held_out_error
@@ -19,8 +20,10 @@ from paceline.fit import Law, fit_law, parameters, unidentified
 from paceline.links import measured
 from paceline.observe import Observed, Setting, labels, observe
 from paceline.project import draws, estimate_of, projections
+from paceline.project_lines import fitted_lines
 from paceline.records import (
     Convergence,
+    Decision,
     Finding,
     Fit,
     Link,
@@ -47,6 +50,7 @@ class Answers:
     recommendations: tuple[Recommendation, ...]
     convergence: Convergence | None
     findings: tuple[Finding, ...]
+    decision: Decision | None = None
 
 
 def answers(
@@ -76,6 +80,7 @@ def answers(
             recommendations=found.recommendations or part.recommendations,
             convergence=found.convergence,
             findings=found.findings + part.findings,
+            decision=found.decision or part.decision,
         )
     strangers = tuple(
         Refusal(
@@ -131,17 +136,35 @@ def _series(
     projected = tuple(replace(p, explanation=which + p.explanation) for p in projected)
     refused += [r for p in projected if (r := too_wide(p, observed)) is not None]
     advice: tuple[Recommendation, ...] = ()
+    choice: Decision | None = None
     if not incomparable(observed.profiles) and then == NO_CHANGE:  # advice is about the training as it is
         advice = recommendations(law, projected, epochs=epochs, prices=ask.prices, cores=_cores(cluster))
+        choice = _decision(law, projected, epochs, ask, advice)
     advice = tuple(replace(r, text=which + r.text) for r in advice)
     return Answers(
-        fit=_fit_record(law, everything, cluster, ask, which=which),
+        fit=_fit_record(law, everything, cluster, ask, projected, which=which),
         projections=projected,
         refusals=tuple(dict.fromkeys(refused)),
         recommendations=advice,
         convergence=None,
         findings=_two_nodes(observed, projected),
+        decision=choice,
     )
+
+
+def _decision(
+    law: Law,
+    projected: Sequence[Projection],
+    epochs: EpochsLaw | None,
+    ask: Ask,
+    advice: Sequence[Recommendation],
+) -> Decision | None:
+    """Time against cost, where there is something to choose from."""
+    candidates = candidates_of(law, projected, epochs=epochs, prices=ask.prices)
+    if candidates is None or len(candidates.settings) < 2:
+        return None
+    knee = next((r.workers for r in advice if r.goal == "knee"), None)
+    return decision_of(candidates, ask.prices, chosen=knee)
 
 
 def _observe(profiles: Sequence[Profile], kind: TimeKind, cluster: Cluster, ask: Ask) -> Observed | None:
@@ -197,13 +220,16 @@ def _with_probes(cluster: Cluster, links: Mapping[str, Link]) -> Cluster:
     return replace(cluster, inside=inside, between=between)
 
 
-def _fit_record(law: Law, everything: Observed, cluster: Cluster, ask: Ask, *, which: str) -> Fit:
+def _fit_record(
+    law: Law, everything: Observed, cluster: Cluster, ask: Ask, projected: Sequence[Projection], *, which: str
+) -> Fit:
     unknown = unidentified(law)
     text = f"{which}{len(law.observed.time_s)} settings, {len(law.members)} structures of equal weight"
     if unknown:
         words = ["fixed cost" if name == "fixed_s" else _words(name) for name in unknown]
         text += f"; the data do not determine {', '.join(words)}"
-    return Fit(parameters(law), unknown, _held_out(law, everything, cluster, ask), text)
+    lines = fitted_lines(law, everything, projected) if ask.change == NO_CHANGE else ()
+    return Fit(parameters(law), unknown, _held_out(law, everything, cluster, ask), text, lines)
 
 
 def _words(name: str) -> str:

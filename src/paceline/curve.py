@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from paceline.records import Estimate, Point, Profile, Scaling, Split, State, TrialResult
 from paceline.split import split
 from paceline.stats import estimate, estimate_signed, ratio, scaled
+from paceline.timeline import timeline
 
 __all__ = ["Launches", "curve", "launches"]
 
@@ -78,7 +80,17 @@ def _profile(group: Launches) -> Profile:
         overhead_s=_positive([s.overhead_s for s in splits]),
         buckets=splits[-1].buckets,
         backward_end_s=splits[-1].backward_end_s,
+        own_s_by_worker=_own_s_by_worker(splits),
+        timeline=timeline(splits[-1].buckets, splits[-1].busy_s),
     )
+
+
+def _own_s_by_worker(splits: Sequence[Split]) -> tuple[float, ...]:
+    """Each worker's own time per step: the median over launches, worker by worker."""
+    own = [part.own_s_by_worker for part in splits if part.compute_s is not None]
+    if not own or len({len(times) for times in own}) > 1:
+        return ()
+    return tuple(median(times) for times in zip(*own, strict=True))
 
 
 def _with_speedup(profile: Profile, group: Launches, baseline: Launches | None) -> Profile:

@@ -84,6 +84,7 @@ def projections(
         elif observed.samples is not None and kind in ("epoch", "job"):
             trained = (observed.epochs or 1.0) if kind == "job" else 1.0
             rate = observed.samples * trained / time
+        first = observed.profiles[_baseline(law, base, setting)].point
         gain = _speedup(law, base, setting, time)
         more = setting.workers / float(observed.workers[base])
         to_target = _time_to_accuracy(law, setting, time, None if epochs is None else epochs[:, i])
@@ -100,6 +101,8 @@ def projections(
                 efficiency_ratio=estimate_of(gain / more, n),
                 time_to_accuracy_s=None if to_target is None else estimate_of(to_target, n),
                 explanation=explanation(law, setting),
+                scaling=first.scaling,
+                baseline=first.id,
             )
         )
     return tuple(found)
@@ -165,12 +168,20 @@ def _late_bucket(law: Law, rows: Rows) -> str | None:
     return f"bucket {j + 1} of {count}, ready after {duration_text(float(ready[j]))}, ends the step"
 
 
-def _speedup(law: Law, base: int, setting: Setting, time: Array) -> Array:
-    """Work per second against the measured Baseline of the same batch where there is one."""
+def _baseline(law: Law, base: int, setting: Setting) -> int:
+    """The measured Baseline of the same batch where there is one; of weak and strong, the weak one."""
     observed = law.observed
     batch = float(setting.per_worker_batch or observed.batch[base])
     same = np.flatnonzero((observed.workers == observed.workers[base]) & (observed.batch == batch))
-    first = int(same[0]) if len(same) else base
+    weak = [int(i) for i in same if observed.profiles[i].point.scaling == "weak"]
+    return next(iter([*weak, *(int(i) for i in same)]), base)
+
+
+def _speedup(law: Law, base: int, setting: Setting, time: Array) -> Array:
+    """Work per second against the measured Baseline."""
+    observed = law.observed
+    batch = float(setting.per_worker_batch or observed.batch[base])
+    first = _baseline(law, base, setting)
     before = float(observed.time_s[first])
     if observed.kind == "step":
         work = setting.workers * batch / (float(observed.workers[first]) * float(observed.batch[first]))

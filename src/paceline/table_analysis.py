@@ -50,6 +50,7 @@ def table_analysis(
         refusals=found.refusals,
         recommendations=found.recommendations,
         convergence=found.convergence,
+        decision=found.decision,
         thresholds=thresholds(profiles),
     )
 
