@@ -20,6 +20,7 @@ from paceline.records_decision import Decision as Decision
 from paceline.records_decision import FittedLine as FittedLine
 from paceline.records_decision import Option as Option
 from paceline.records_estimate import Estimate as Estimate
+from paceline.records_slurm import Allocation as Allocation
 
 State = Literal["ok", "oom", "crashed", "hung", "timeout", "diverged", "cancelled"]
 Scaling = Literal["weak", "strong"]
@@ -83,6 +84,7 @@ class Point:
     """One setting that is measured: how many workers, which batch, which scaling, which backend, which varied flags."""
 
     id: str
+    slurm: Allocation | None = None  # None: on machines that are here; else in an allocation of Slurm
     workers: int
     nodes: int = 1
     per_worker_batch: int | None = None

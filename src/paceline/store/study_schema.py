@@ -48,6 +48,23 @@ class GoalTable(BaseModel):
 
 
 class StudyFile(BaseModel):
+class SlurmTable(BaseModel):
+    """The allocation that is asked of Slurm."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    partition: str | None = None
+    account: str | None = None
+    time_s: Seconds | None = None
+    gres: str | None = None
+    constraint: str | None = None
+    exclusive: bool = False
+    modules: list[str] = []
+    prologue: list[str] = []
+    container: str | None = None
+    options: list[str] = []
+
+
     """What was asked: one question about one workload."""
 
     model_config = ConfigDict(extra="forbid")
@@ -75,6 +92,7 @@ class StudyFile(BaseModel):
     memory_limit_bytes: Positive | None = None
     goal: GoalTable | None = None
     workload: WorkloadTable
+    slurm: SlurmTable | None = None
     vary: dict[str, list[str]] = {}
 
     @model_validator(mode="after")
