@@ -12,7 +12,10 @@ WORDS = (Path(__file__).parent.parent / "docs" / "words.md").read_text(encoding=
 LISTED = {
     word for row in re.findall(r"^\| ([A-Z][\w, ]*) \|", WORDS, re.MULTILINE) for word in row.split(", ")
 }
-PARTS = {"Exchange", "BucketReady", "BucketSent", "WorkerRecord", "TrialResult", "Plan"}  # pieces of the nouns above
+PARTS = {
+    *("Exchange", "BucketReady", "BucketSent", "WorkerRecord", "TrialResult", "Plan"),
+    *("ProbeRow", "ProbeTime", "DeviceRate"),
+}  # pieces of the nouns above
 
 
 def test_every_record_is_a_word():

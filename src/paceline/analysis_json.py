@@ -19,12 +19,14 @@ from paceline.records import (
     BucketSent,
     Convergence,
     Decision,
+    DeviceProbe,
     Estimate,
     Failure,
     Finding,
     Fit,
     FittedLine,
     Level,
+    LinkProbe,
     Point,
     Profile,
     Projection,
@@ -64,6 +66,8 @@ def analysis_data(analysis: Analysis) -> dict[str, object]:
         "thresholds": [_plain(threshold) for threshold in analysis.thresholds],
         "failures": [_plain(failure) for failure in analysis.failures],
         "decision": plain_data(analysis.decision),
+        "links": plain_data(analysis.links),
+        "devices": plain_data(analysis.devices),
         "source": _finite(analysis.source),
     }
 
@@ -165,6 +169,8 @@ def _analysis(data: Data) -> Analysis:
         thresholds=tuple(_threshold(item) for item in _items(data.get("thresholds"))),
         failures=tuple(_failure(item) for item in _items(data.get("failures"))),
         decision=None if decision is None else record_from(Decision, decision),
+        links=tuple(record_from(LinkProbe, item) for item in _items(data.get("links"))),
+        devices=tuple(record_from(DeviceProbe, item) for item in _items(data.get("devices"))),
     )
 
 

@@ -20,6 +20,13 @@ from paceline.records_decision import Decision as Decision
 from paceline.records_decision import FittedLine as FittedLine
 from paceline.records_decision import Option as Option
 from paceline.records_estimate import Estimate as Estimate
+from paceline.records_probe import DeviceProbe as DeviceProbe
+from paceline.records_probe import DeviceRate as DeviceRate
+from paceline.records_probe import LinkClass as LinkClass
+from paceline.records_probe import LinkProbe as LinkProbe
+from paceline.records_probe import Probe as Probe
+from paceline.records_probe import ProbeRow as ProbeRow
+from paceline.records_probe import ProbeTime as ProbeTime
 from paceline.records_slurm import Allocation as Allocation
 
 State = Literal["ok", "oom", "crashed", "hung", "timeout", "diverged", "cancelled"]
@@ -77,6 +84,7 @@ class Study:
     workers_per_node: tuple[int, ...] = ()
     goal: Goal | None = None  # None: steps are timed; else every trial is a training, and every repeat a seed
     memory_limit_bytes: int | None = None  # of every worker's own memory on the host
+    slurm: Allocation | None = None  # None: on machines that are here; else in an allocation of Slurm
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,6 @@ class Point:
     """One setting that is measured: how many workers, which batch, which scaling, which backend, which varied flags."""
 
     id: str
-    slurm: Allocation | None = None  # None: on machines that are here; else in an allocation of Slurm
     workers: int
     nodes: int = 1
     per_worker_batch: int | None = None
@@ -387,3 +394,5 @@ class Analysis:
     thresholds: tuple[Threshold, ...] = ()
     failures: tuple[Failure, ...] = ()
     decision: Decision | None = None
+    links: tuple[LinkProbe, ...] = ()
+    devices: tuple[DeviceProbe, ...] = ()

@@ -33,7 +33,7 @@ def manifest(agent: Agent) -> dict[str, Any]:
         **host.identity(),
         "torch": torch.__version__,
         "device": device.type,
-        "device_name": torch.cuda.get_device_name(device) if on_cuda else _cpu_name(),
+        "device_name": torch.cuda.get_device_name(device) if on_cuda else cpu_name(),
         "device_id": str(getattr(torch.cuda.get_device_properties(device), "uuid", "")) if on_cuda else None,
         "backend": _backend(),
         "threads": torch.get_num_threads(),
@@ -153,7 +153,7 @@ def _window(agent: Agent) -> Optional[dict[str, Any]]:
     }
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:
             if line.startswith("model name"):

@@ -25,10 +25,18 @@ from paceline.errors import UsageError
 from paceline.plan import PROFILE_STEPS
 from paceline.records import Study, Trial
 
-__all__ = ["Command", "Rendezvous", "command_line", "on_node", "threads_per_worker", "trial_command"]
+__all__ = [
+    "Command",
+    "Rendezvous",
+    "command_line",
+    "on_node",
+    "threads_per_worker",
+    "torchrun_options",
+    "trial_command",
+]
 
 INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
-_TORCHRUN = "torch.distributed.run"
+TORCHRUN = "torch.distributed.run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,7 @@ def trial_command(
         target = ["-m", f"paceline_workloads.{workload.name.replace('-', '_')}"]
     agent = ["-m", "paceline_agent", *target, *trial.args]
     if workload.start == "torchrun":
-        argv = [python, "-m", _TORCHRUN, *_torchrun_options(trial, rendezvous), *agent]
+        argv = [python, "-m", TORCHRUN, *torchrun_options(trial, rendezvous), *agent]
     elif trial.point.nodes > 1:
         raise UsageError(
             f"{workload.name} starts its own workers, which it can do on one node only; "
@@ -134,7 +142,7 @@ def on_node(
     decides by names who holds the rendezvous: said here, neither needs a name. A variable that the node's own
     `environment` holds already wins.
     """
-    at = command.argv.index(_TORCHRUN) + 1
+    at = command.argv.index(TORCHRUN) + 1
     own = [*(["--local-addr", address] if address else []), "--rdzv-conf", f"is_host={int(holds)}"]
     free = [name for name in INTERFACE_VARIABLES if interface and not environment.get(name)]
     return replace(
@@ -149,7 +157,8 @@ def command_line(command: Command) -> str:
     return shlex.join(command.argv)
 
 
-def _torchrun_options(trial: Trial, rendezvous: Rendezvous | None) -> list[str]:
+def torchrun_options(trial: Trial, rendezvous: Rendezvous | None) -> list[str]:
+    """How many workers torchrun starts on a node, and where the nodes meet."""
     nodes, workers = trial.point.nodes, trial.point.workers
     if nodes == 1:
         meet = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]

@@ -14,10 +14,12 @@ from paceline.records import (
     BucketSent,
     Convergence,
     Decision,
+    DeviceProbe,
     Estimate,
     Failure,
     Finding,
     FittedLine,
+    LinkProbe,
     Point,
     Profile,
     Projection,
@@ -101,5 +103,7 @@ AnalysisFile = create_model(
     thresholds=(list[ThresholdTable], ...),  # type: ignore[valid-type]
     failures=(list[FailureTable], ...),  # type: ignore[valid-type]
     decision=(Decision | None, ...),
+    links=(list[LinkProbe], ...),
+    devices=(list[DeviceProbe], ...),
     source=(dict[str, object], ...),
 )

@@ -1,0 +1,129 @@
+"""A probe: which sizes it asks for, and the lines that it wrote -> a Probe.
+
+sizes           from 1 KB to twice the gradient bytes, evenly spaced in their logarithm
+across workers  the slowest: a collective ends when its last worker does
+bus bandwidth   size / seconds · 2(N−1)/N for an all-reduce, · (N−1)/N for all-gather and reduce-scatter;
+                size is that of the whole buffer: what every link carried, whatever N (as nccl-tests defines it)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from paceline.errors import StudyError
+from paceline.records import DeviceProbe, DeviceRate, Estimate, Probe, ProbeTime
+from paceline.stats import estimate
+
+__all__ = ["BACKENDS", "LARGEST_BYTES", "OPS", "bus_factor", "probe_from", "rounds", "sweep_sizes"]
+
+OPS = ("all_reduce", "all_gather", "reduce_scatter")
+BACKENDS = ("gloo", "nccl")
+SMALLEST_BYTES = 1024
+LARGEST_BYTES = 64_000_000  # where no study says how many bytes a step exchanges
+FORMAT = 1
+_SIZES = 12
+
+Data = Mapping[str, object]
+
+
+def sweep_sizes(largest_bytes: int) -> tuple[int, ...]:
+    """Twelve sizes from 1 KB to `largest_bytes`, each the same factor above the one before, in whole KB."""
+    largest = max(largest_bytes, 4 * SMALLEST_BYTES)
+    factor = (largest / SMALLEST_BYTES) ** (1.0 / (_SIZES - 1))
+    steps = (SMALLEST_BYTES * factor**i / 1024 for i in range(_SIZES))
+    return tuple(sorted({1024 * round(step) for step in steps}))
+
+
+def rounds(op: str, workers: int) -> int:
+    """Messages that follow one another in a ring: there and back for an all-reduce, once round for its halves."""
+    return (2 if op == "all_reduce" else 1) * (workers - 1)
+
+
+def bus_factor(op: str, workers: int) -> float:
+    """The share of the buffer that every link of a ring carries."""
+    return rounds(op, workers) / workers
+
+
+def probe_from(lines: Iterable[str], *, source: str = "paceline probe") -> Probe:
+    """What probe.jsonl says. A last line that was cut off by the end of the probe is passed over."""
+    records = list(_records(lines))
+    header = next((record for record in records if record.get("record") == "header"), None)
+    if header is None or header.get("format") != FORMAT:
+        seen = "no header" if header is None else f"format {header.get('format')!r}"
+        raise StudyError(f"{source}: a probe with {seen}", hint="probe again: paceline probe")
+    try:
+        workers, nodes = int(str(header["workers"])), int(str(header["nodes"]))
+        speed = header.get("interface_bytes_per_s")
+        return Probe(
+            times=tuple(_time(r, workers, nodes) for r in records if r.get("record") == "row"),
+            devices=tuple(_device(r) for r in records if r.get("record") == "worker" and r.get("device")),
+            notes=tuple(note for record in records if (note := _note(record)) is not None),
+            source=source,
+            interface_bytes_per_s=None if speed is None else float(str(speed)),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StudyError(
+            f"{source}: a probe that cannot be read: {error!r}", hint="probe again: paceline probe"
+        ) from None
+
+
+def _records(lines: Iterable[str]) -> Iterable[dict[str, object]]:
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            return
+        if isinstance(record, dict):
+            yield record
+
+
+def _time(record: Data, workers: int, nodes: int) -> ProbeTime:
+    seconds = record["seconds"]
+    if not isinstance(seconds, list) or not seconds:
+        raise ValueError(f"seconds {seconds!r}")
+    return ProbeTime(
+        backend=str(record["backend"]),
+        op=str(record["op"]),
+        workers=workers,
+        nodes=nodes,
+        size_bytes=int(str(record["bytes"])),
+        repeat=int(str(record["repeat"])),
+        seconds=max(float(second) for second in seconds),
+    )
+
+
+def _device(record: Data) -> DeviceProbe:
+    products = record.get("matmul") or {}
+    assert isinstance(products, dict)
+    rates = [DeviceRate(name, _rate(best["flop_per_s"])) for name, best in products.items() if best]
+    if copied := record.get("copy_bytes_per_s"):
+        rates.append(DeviceRate("copy", _rate(copied)))
+    return DeviceProbe(
+        worker=int(str(record["rank"])),
+        device=str(record["device"]),
+        name=str(record["device_name"]),
+        rates=tuple(rates),
+    )
+
+
+def _rate(values: object) -> Estimate:
+    found = estimate([float(value) for value in values]) if isinstance(values, list) else None
+    if found is None:
+        raise ValueError(f"rates {values!r}")
+    return found
+
+
+def _note(record: Data) -> str | None:
+    match record.get("record"):
+        case "absent":
+            return f"{record['backend']} was not probed: {record['reason']}"
+        case "missing":
+            return f"{record['op']} over {record['backend']} was not probed: {record['reason']}"
+        case "cut":
+            return (
+                f"{record['backend']}: sizes from {int(str(record['bytes'])) / 1e6:.3g} MB on were left out, "
+                "for five repetitions of them do not fit into --seconds"
+            )
+        case _:
+            return None
