@@ -93,15 +93,16 @@ def sbatch_script(asked: Allocation, job: Job) -> str:
         lines += [*(f"module load {shlex.quote(module)}" for module in asked.modules), ""]
     if asked.prologue:
         lines += [*asked.prologue, ""]
-    python = shlex.quote(job.python)
     lines += [
-        f"if ! {python} -c 'import paceline'; then",
-        f'  echo "paceline: node $(hostname) cannot run "{shlex.quote(job.python)}" with paceline:" \\',
-        '    "install it where compute nodes see it, or load what it needs with --load-module" >&2',
+        f"python={shlex.quote(job.python)}",
+        f"study={shlex.quote(job.folder)}",
+        "if ! \"$python\" -c 'import paceline'; then",
+        '  echo "paceline: node $(hostname) cannot import paceline with $python" >&2',
+        '  echo "  try: install it where compute nodes see it; --load-module or --prologue for what it needs" >&2',
         "  exit 1",
         "fi",
         "# Runs what is missing, each trial as a step of this allocation. Started again, it goes on.",
-        f"exec {python} -m paceline.cli.main study {shlex.quote(job.folder)}",
+        'exec "$python" -m paceline.cli.main study "$study"',
     ]
     return "\n".join(lines) + "\n"
 

@@ -64,6 +64,7 @@ class JobState:
     nodes: str | None = None
     restarts: int = 0
     start: str | None = None  # when it began, or is expected to
+    name: str | None = None
 
 
 def phase(job: JobState) -> Phase:
@@ -88,6 +89,7 @@ def job_from_scontrol(text: str) -> JobState | None:
         nodes=_known(fields.get("NodeList")),
         restarts=int(fields["Restarts"]) if fields.get("Restarts", "").isdigit() else 0,
         start=_known(fields.get("StartTime")),
+        name=_known(fields.get("JobName")),
     )
 
 

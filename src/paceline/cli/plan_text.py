@@ -48,6 +48,8 @@ def print_plan(
         command = trial_command_at(folder, study, own[0], bench)
         say.append(f"    cd {shlex.quote(command.directory)} && {command_line(command)}")
     threads = _count(bench.threads, "CPU thread", "CPU threads")
+    if study.slurm is not None and study.threads is None:
+        threads = "The node's CPUs / most workers of a node: CPU threads"
     say.append(f"{threads} per worker, the same at every point (OMP_NUM_THREADS).")
     trials = _count(len(todo), "trial", "trials")
     basis = "as measured so far" if results else f"if a step takes {duration_text(plan.assumed_step_s)}"

@@ -17,7 +17,7 @@ from paceline.store.study_file import write_study
 from paceline.store.trial_files import read_results, remove_incomplete, set_aside_failed
 from paceline.store.worker_files import Heartbeat
 
-__all__ = ["Listener", "Progress", "Silent", "run_study"]
+__all__ = ["Listener", "Progress", "Silent", "progress_of", "run_study"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def run_study(
         write_json(folder.plan_json, asdict(plan))
         results = read_results(folder)
         while todo := missing(plan, results, study):
-            trial, progress = todo[0], _progress(plan, results, study)
+            trial, progress = todo[0], progress_of(plan, results, study)
             price = trial.point.workers * expected_wall_s(trial.point, results, study)
             if study.budget_device_s is not None and progress.spent_device_s + price > study.budget_device_s:
                 spent = (
@@ -85,11 +85,12 @@ def run_study(
             listener.started(trial, progress)
             result = run_trial(folder, study, trial, bench=bench, stepped=partial(listener.stepped, trial))
             results = (*results, result)
-            listener.ended(result, _progress(plan, results, study))
+            listener.ended(result, progress_of(plan, results, study))
     return None
 
 
-def _progress(plan: Plan, results: tuple[TrialResult, ...], study: Study) -> Progress:
+def progress_of(plan: Plan, results: tuple[TrialResult, ...], study: Study) -> Progress:
+    """Where a study stands that has these results."""
     todo = missing(plan, results, study)
     eta_s = sum(expected_wall_s(trial.point, results, study) for trial in todo)
     return Progress(plan, results, todo, eta_s, device_s(results))

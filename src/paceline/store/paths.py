@@ -40,6 +40,11 @@ class StudyFolder:
     def trials(self) -> Path:
         return self.root / "trials"
 
+    @property
+    def slurm(self) -> Path:
+        """The script that was handed to Slurm, the ids of its jobs, and what they printed."""
+        return self.root / "slurm"
+
     def trial(self, trial_id: str) -> Path:
         return self.trials / trial_id
 

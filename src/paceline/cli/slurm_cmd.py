@@ -1,0 +1,188 @@
+"""A study on Slurm, as its user sees it: handed in, followed, found again; and the desk inside the allocation."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from paceline.cli.plan_text import print_plan
+from paceline.cli.progress import progress_listener
+from paceline.cli.study import finish, measure, terminated_like_interrupted
+from paceline.config import with_args_batch
+from paceline.errors import Interrupted, NothingMeasured, PacelineError, UsageError
+from paceline.launch.command import threads_per_worker
+from paceline.launch.interpreter import package_folder
+from paceline.launch.processes import cores
+from paceline.launch.slurm import SlurmLauncher
+from paceline.launch.slurm_client import present
+from paceline.launch.slurm_nodes import NodeFacts, allocation_here, checked_nodes, first_address
+from paceline.plan import plan_study
+from paceline.records import Study
+from paceline.run.clock import SystemClock
+from paceline.run.missing import missing
+from paceline.run.slurm import attached, follow, hand_in, job_name, write_script
+from paceline.run.trial import Bench
+from paceline.slurm_state import JobState, ended_text, phase, status_text
+from paceline.store.atomic import make_folder
+from paceline.store.paths import StudyFolder
+from paceline.store.study_file import read_study
+from paceline.store.trial_files import read_results
+from paceline.store.worker_files import text_tail
+
+__all__ = ["on_slurm"]
+
+_ENDED_BY_OTHERS = {"TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "REVOKED"}
+_INTERRUPTED = 130
+
+
+def inside_allocation() -> bool:
+    """Whether this desk already lies in an allocation, where trials can be started."""
+    return bool(os.environ.get("SLURM_JOB_ID") and os.environ.get("SLURM_JOB_NODELIST"))
+
+
+def on_slurm(
+    folder: StudyFolder, study: Study, *, bench: Bench, emit: str | None, retry_failed: bool, json: bool
+) -> None:
+    """A study that asks for Slurm: its script, its trials when this desk lies in an allocation, else its job."""
+    if emit is not None:
+        if emit != "sbatch" or study.slurm is None:
+            raise UsageError(f"--emit {emit} without --on slurm is nothing", hint="--on slurm --emit sbatch")
+        emit_script(folder, with_threads(study))
+    elif inside_allocation():
+        given = os.environ.get("SLURM_CPUS_ON_NODE", "")
+        have = int(given) if given.isdigit() else cores()
+        count = threads_per_worker(study, environment=os.environ, cores=have)
+        bench = slurm_bench(folder, study, replace(bench, threads=count))
+        measure(folder, replace(study, threads=count), bench=bench, retry_failed=retry_failed, json=json)
+    else:
+        study = with_threads(study)
+        bench = replace(bench, threads=study.threads or bench.threads)
+        study_on_slurm(folder, study, bench=bench, retry_failed=retry_failed, json=json)
+
+
+def with_threads(study: Study) -> Study:
+    """The study with its CPU threads, for which CPUs are asked; on exclusive nodes the job shares out what it finds."""
+    assert study.slurm is not None
+    given = study.threads is not None or os.environ.get("OMP_NUM_THREADS")
+    if study.slurm.exclusive and not given:
+        return study
+    return replace(study, threads=threads_per_worker(study, environment=os.environ, cores=1))
+
+
+def emit_script(folder: StudyFolder, study: Study) -> None:
+    """Write the script, print it, and submit nothing."""
+    script = write_script(folder, study, python=sys.executable)
+    print(script.read_text(encoding="utf-8"), end="")
+    again = shlex.quote(str(folder.root))
+    _say(f"written to {script}; submit it with: sbatch {shlex.quote(str(script))}")
+    _say(f"afterwards `paceline study {again}` follows it, as if it had been submitted here")
+
+
+def study_on_slurm(
+    folder: StudyFolder, study: Study, *, bench: Bench, retry_failed: bool, json: bool
+) -> None:
+    """Submit the study unless a job of it lives, follow that job, and analyse what it measured."""
+    again = f"paceline study {shlex.quote(str(folder.root))}"
+    results = read_results(folder)
+    kept = [result for result in results if result.state == "ok"] if retry_failed else results
+    todo = missing(plan_study(study), kept, study)
+    job = attached(folder, study) if present() else None
+    if job is not None and phase(job) != "over":
+        _refuse_changes(folder, study, job, retry_failed=retry_failed)
+        _say(f"{job_name(folder, study)} is under way: {status_text(job)}")
+    elif todo:
+        if not present():
+            raise UsageError(
+                f"{folder.root} is a study on Slurm with {len(todo)} trials to go, and there is no sbatch here",
+                hint=f"go to a login node, or {again} --on here",
+            )
+        if job is not None:
+            _say(f"{ended_text(job, left=len(todo))}; submitting again")
+        print_plan(folder, study, results=kept, bench=bench, file=sys.stderr)
+        script = write_script(folder, study, python=sys.executable)
+        job_id = hand_in(folder, script, clock=SystemClock(), retry_failed=retry_failed)
+        job = JobState(job_id, "PENDING")
+        _say(f"job {job_id} is submitted ({script}); this shell may end, {again} follows it again")
+    if job is not None and phase(job) != "over":
+        job = _followed(folder, study, job, again=again)
+    held = read_study(folder.study_toml) if folder.study_toml.exists() else study
+    analysis = finish(folder, held, json=json)
+    left = len(missing(plan_study(study), read_results(folder), study))
+    if job is not None and left:
+        _say_end(folder, job, left, again=again)
+    if not any(point.step_s for point in analysis.points):
+        raise NothingMeasured(
+            f"no trial in {folder.root} gave a usable measurement",
+            hint=f"correct the script, then {again} --retry-failed",
+        )
+
+
+def slurm_bench(folder: StudyFolder, study: Study, bench: Bench) -> Bench:
+    """The bench of a desk inside an allocation, after every node has said that it can take part."""
+    here = allocation_here(os.environ)
+    assert here is not None
+    job, nodes = here
+    container = None if study.slurm is None else study.slurm.container
+    launcher = SlurmLauncher(job, nodes, first_address(nodes), container)
+    make_folder(folder.root)
+    on_node = package_folder("paceline_agent") / "on_node.py"
+    facts = checked_nodes(launcher, python=bench.python, folder=str(folder.root.absolute()), on_node=on_node)
+    _say(_nodes_text(job, facts))
+    return replace(bench, launcher=launcher, rendezvous=launcher.rendezvous)
+
+
+def _followed(folder: StudyFolder, study: Study, job: JobState, *, again: str) -> JobState:
+    with terminated_like_interrupted(), progress_listener(study) as listener:
+        try:
+            return follow(folder, study, job.id, clock=SystemClock(), listener=listener, say=_say)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"job {job.id} goes on without this shell",
+                hint=f"{again} follows it again; scancel {job.id} ends it",
+            ) from None
+
+
+def _refuse_changes(folder: StudyFolder, study: Study, job: JobState, *, retry_failed: bool) -> None:
+    held = with_args_batch(read_study(folder.study_toml))
+    if retry_failed or replace(held, threads=None) != replace(study, threads=None):
+        raise UsageError(
+            f"job {job.id} is working on the study as it was asked for; it cannot be changed meanwhile",
+            hint=f"wait for it, or scancel {job.id}, then ask again",
+        )
+
+
+def _say_end(folder: StudyFolder, job: JobState, left: int, *, again: str) -> None:
+    """Why the job ended before the study did, and how to go on."""
+    text = ended_text(job, left=left)
+    log = folder.slurm / f"job-{job.id}.log"
+    if job.state == "COMPLETED":
+        last = next((line for line in reversed(text_tail(log).splitlines()) if "stopped by" in line), "")
+        _say(f"{text}{f' ({last.strip()})' if last else ''}")
+        return
+    if job.state in _ENDED_BY_OTHERS or job.exit_code == _INTERRUPTED or job.state == "GONE":
+        raise Interrupted(text, hint=f"{again} submits the rest")
+    lines = [line for line in text_tail(log).splitlines() if line.strip()]
+    said = "\n".join(f"  | {line}" for line in lines[-5:])
+    raise PacelineError(f"{text}\n{said}" if said else text, hint=f"read {log}, then {again}")
+
+
+def _nodes_text(job: str, facts: Sequence[NodeFacts]) -> str:
+    """job 12: n1 (10.0.0.1 over eth0, 8 cores), n2 (…); interfaces by route to n1."""
+    each = [
+        f"{fact.node} ({fact.address} over {fact.interface or 'an unnamed interface'}, {fact.cores} cores)"
+        for fact in facts
+    ]
+    chosen = any(fact.chosen for fact in facts)
+    why = (
+        "interfaces as GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME say"
+        if chosen
+        else "interfaces by route to the first"
+    )
+    return f"job {job}: {', '.join(each)}; {why}"
+
+
+def _say(text: str) -> None:
+    print(f"paceline: {text}", file=sys.stderr, flush=True)

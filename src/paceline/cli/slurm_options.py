@@ -1,0 +1,106 @@
+"""The options of `paceline study` that concern Slurm, and the Allocation that they ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from paceline import units
+from paceline.errors import UsageError
+from paceline.records import Allocation, Study
+from paceline.slurm import checked_allocation
+
+__all__ = [
+    "Account",
+    "Constraint",
+    "Container",
+    "Emit",
+    "Exclusive",
+    "Gres",
+    "LoadModule",
+    "On",
+    "Partition",
+    "Prologue",
+    "SbatchOption",
+    "Time",
+    "with_allocation",
+]
+
+_PANEL = "Slurm (--on slurm)"
+
+On = Annotated[str | None, typer.Option(help="Where: here or slurm.  [default: here]")]
+Emit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="sbatch", help="Write and print the sbatch script; submit nothing.", rich_help_panel=_PANEL
+    ),
+]
+Partition = Annotated[str | None, typer.Option(help="Partition to queue in.", rich_help_panel=_PANEL)]
+Account = Annotated[str | None, typer.Option(help="Account to charge.", rich_help_panel=_PANEL)]
+Time = Annotated[str | None, typer.Option(help="Time limit of the job: 30min, 2h.", rich_help_panel=_PANEL)]
+Gres = Annotated[str | None, typer.Option(help="Resources of every node: gpu:4.", rich_help_panel=_PANEL)]
+Constraint = Annotated[
+    str | None, typer.Option(help="Features that nodes must have.", rich_help_panel=_PANEL)
+]
+Exclusive = Annotated[
+    bool | None, typer.Option("--exclusive", help="Nodes that no other job uses.", rich_help_panel=_PANEL)
+]
+LoadModule = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Environment module to load.", rich_help_panel=_PANEL)
+]
+Prologue = Annotated[
+    list[str] | None,
+    typer.Option(metavar="LINE", help="Line of shell before the study.", rich_help_panel=_PANEL),
+]
+Container = Annotated[
+    str | None,
+    typer.Option(
+        help="Run trials in a container: a .sif file, or an image for Pyxis.", rich_help_panel=_PANEL
+    ),
+]
+SbatchOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="Any further option of sbatch.", rich_help_panel=_PANEL),
+]
+
+
+def with_allocation(
+    study: Study,
+    *,
+    on: str | None,
+    partition: str | None,
+    account: str | None,
+    time: str | None,
+    gres: str | None,
+    constraint: str | None,
+    exclusive: bool | None,
+    modules: list[str] | None,
+    prologue: list[str] | None,
+    container: str | None,
+    options: list[str] | None,
+) -> Study:
+    """The study with what is asked of Slurm now, on top of what its study.toml asks."""
+    given = {
+        "partition": partition,
+        "account": account,
+        "time_s": None if time is None else units.duration(time),
+        "gres": gres,
+        "constraint": constraint,
+        "exclusive": exclusive,
+        "modules": tuple(modules) if modules else None,
+        "prologue": tuple(prologue) if prologue else None,
+        "container": container,
+        "options": tuple(options) if options else None,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    if on not in (None, "here", "slurm"):
+        raise UsageError(f"--on {on!r} is not known", hint="--on here or --on slurm")
+    if on == "here" or (on is None and study.slurm is None):
+        if given:
+            flags = ", ".join(f"--{name.removesuffix('_s').replace('_', '-')}" for name in given)
+            raise UsageError(f"{flags} say something to Slurm, which is not asked", hint="add --on slurm")
+        return replace(study, slurm=None)
+    held = study.slurm or Allocation()
+    return replace(study, slurm=checked_allocation(replace(held, **given)))  # type: ignore[arg-type]

@@ -1,0 +1,155 @@
+"""Trials inside an allocation of Slurm: each is one step (srun), one torchrun per node.
+
+    srun --nodes N --ntasks-per-node 1 --nodelist n1,…  PYTHON -m paceline_agent.on_node HOST FOLDER -- torchrun …
+
+Without --exact a step has all that the job has on its nodes: one trial at a time, on everything. The step is named
+after the trial, so that a later desk finds and ends what an earlier one left. Ending: srun is told, then the step is
+killed by Slurm on every node, then what is left here carries the trial's tag.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+from paceline.errors import Interrupted
+from paceline.launch.command import Command, Rendezvous
+from paceline.launch.local import LocalLaunch, LocalLauncher
+from paceline.launch.slurm_client import SlurmSilent, job_state, signal_step, steps
+from paceline.launch.slurm_container import contained
+from paceline.records import Trial
+
+__all__ = ["SlurmLauncher"]
+
+_KILL_S = 30.0
+_LOOK_S = 0.5
+_ASK_S = 20.0
+# every process of the trial that catches the agent's signal, and no other: torchrun would die of it
+_ASK_STACKS = """
+import os, signal, sys
+number = signal.SIGRTMIN + 7
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        held = open(f"/proc/{pid}/environ", "rb").read().split(b"\\0")
+        caught = next(line for line in open(f"/proc/{pid}/status") if line.startswith("SigCgt"))
+        if f"PACELINE_TAG={sys.argv[1]}".encode() in held and int(caught.split()[1], 16) >> number - 1 & 1:
+            os.kill(int(pid), number)
+    except (OSError, StopIteration):
+        continue
+"""
+
+
+class SlurmLaunch:
+    """One trial under way: its srun, and the step behind it."""
+
+    def __init__(self, here: LocalLaunch, launcher: SlurmLauncher, tag: str, nodes: int) -> None:
+        self._here = here
+        self._launcher = launcher
+        self._tag = tag
+        self._nodes = nodes
+        self._asked: bool | None = None
+
+    def exit_code(self) -> int | None:
+        code = self._here.exit_code()
+        if code:  # a step that Slurm ended with its job says nothing about the trial
+            state = _state_or_none(self._launcher.job)
+            if state is not None and state != "RUNNING":
+                raise Interrupted(f"job {self._launcher.job} is {state}; every complete trial is kept")
+        return code
+
+    def ask_stacks(self, pid: int) -> bool:
+        """The first question asks every worker on every node; a pid means nothing on another node."""
+        if self._asked is None:
+            ask = [sys.executable, "-c", _ASK_STACKS, self._tag]
+            words = [*self._launcher.srun(self._nodes, name="paceline-stacks"), *ask]
+            try:
+                done = subprocess.run(
+                    words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASK_S, check=False
+                )
+                self._asked = done.returncode == 0
+            except subprocess.TimeoutExpired:
+                self._asked = False
+        return self._asked
+
+    def end(self) -> None:
+        self._here.end()
+        _end_steps(self._launcher.job, self._tag)
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmLauncher:
+    """Starts trials as steps of one job."""
+
+    job: str
+    nodes: tuple[str, ...]
+    address: str  # of the first node, where nodes meet
+    container: str | None = None
+
+    def start(self, command: Command, output: BinaryIO) -> SlurmLaunch:
+        here = LocalLauncher().start(replace(command, argv=tuple(self.words(command))), output)
+        return SlurmLaunch(here, self, command.tag, _nodes_of(command))
+
+    def words(self, command: Command) -> list[str]:
+        """The command of a trial as a step."""
+        python = command.argv[0]
+        node = [python, "-m", "paceline_agent.on_node", self.address, command.trial_dir, "--"]
+        folders = (command.trial_dir, os.path.abspath(command.directory))
+        options, inside = contained(self.container, folders)
+        srun = self.srun(_nodes_of(command), name=_step_name(command.tag))
+        return [*srun, *options, *inside, *node, *command.argv]
+
+    def srun(self, nodes: int, *, name: str) -> list[str]:
+        """srun on the first nodes of the allocation, one task each, on all that the job has there."""
+        count = ["--nodes", str(nodes), "--ntasks", str(nodes), "--ntasks-per-node", "1"]
+        place = ["--jobid", self.job, "--nodelist", ",".join(self.nodes[:nodes])]
+        how = ["--overlap", "--cpu-bind", "none", "--mpi", "none", "--kill-on-bad-exit=1", "--job-name", name]
+        return ["srun", *place, *count, *how]
+
+    def rendezvous(self, trial: Trial) -> Rendezvous:
+        """Where the nodes of a trial meet: the first node, at a port that is free now."""
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            return Rendezvous(f"{_in_url(self.address)}:{probe.getsockname()[1]}", f"{self.job}-{trial.id}")
+
+    def end_leftovers(self, study_tag: str) -> int:
+        left = _end_steps(self.job, study_tag)
+        return left + LocalLauncher().end_leftovers(study_tag)
+
+
+def _end_steps(job: str, tag: str) -> int:
+    """Kill the steps of this trial (or study) on every node, and wait until Slurm has none; how many there were."""
+    found = 0
+    for _ in range(int(_KILL_S / _LOOK_S)):
+        left = steps(job, named=_step_name(tag))
+        if not left:
+            break
+        found = max(found, len(left))
+        for step in left:
+            signal_step(step, "KILL")
+        time.sleep(_LOOK_S)
+    return found
+
+
+def _step_name(tag: str) -> str:
+    return f"paceline-{tag}"
+
+
+def _nodes_of(command: Command) -> int:
+    argv = command.argv
+    return int(argv[argv.index("--nnodes") + 1]) if "--nnodes" in argv else 1
+
+
+def _state_or_none(job: str) -> str | None:
+    try:
+        return job_state(job).state
+    except SlurmSilent:
+        return None
+
+
+def _in_url(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

@@ -1,0 +1,117 @@
+"""Slurm's own commands, called and read. Every call has an end, and no shell ever sees a name.
+
+sbatch hands a script in; scontrol knows live jobs (and those that ended minutes ago), sacct those of long ago, where
+the site keeps accounts (`sacct`) or job completions (`sacct --completion`). A controller that does not answer is not
+an answer: SlurmSilent, and the caller may ask again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from paceline.errors import PacelineError, UsageError
+from paceline.slurm_state import JobState, job_from_sacct, job_from_scontrol
+
+__all__ = [
+    "SlurmSilent",
+    "hostnames",
+    "job_named",
+    "job_state",
+    "node_line",
+    "present",
+    "signal_step",
+    "steps",
+    "submit",
+]
+
+_CALL_S = 60.0
+_NOT_THERE = "slurm commands are not on this machine"
+
+
+class SlurmSilent(PacelineError):
+    """Slurm does not answer now; it may later."""
+
+
+def present() -> bool:
+    """Whether a study can be handed to Slurm from here."""
+    return shutil.which("sbatch") is not None
+
+
+def submit(script: Path) -> str:
+    """Hand a script to sbatch; the id of its job."""
+    done = _call("sbatch", "--parsable", str(script))
+    if done.returncode:
+        raise UsageError(
+            f"sbatch does not take {script}: {_said(done)}",
+            hint="correct --partition, --account, --time or --gres; sinfo lists what there is",
+        )
+    return done.stdout.strip().splitlines()[-1].partition(";")[0]  # "12;cluster" with several clusters
+
+
+def job_state(job_id: str) -> JobState:
+    """What Slurm knows of a job; state GONE when nothing does any more."""
+    shown = _call("scontrol", "show", "job", "--oneliner", job_id)
+    job = job_from_scontrol(shown.stdout) if shown.returncode == 0 else None
+    if job is not None:
+        return job
+    if "invalid job id" not in shown.stderr.lower():
+        raise SlurmSilent(f"scontrol show job {job_id}: {_said(shown)}", hint="try again in a minute")
+    for source in ([], ["--completion"]):
+        told = _call("sacct", *source, "-n", "-P", "-j", job_id, "-o", "JobID,State,ExitCode")
+        job = job_from_sacct(job_id, told.stdout) if told.returncode == 0 else None
+        if job is not None:
+            return job
+    return JobState(job_id, "GONE")
+
+
+def job_named(name: str) -> str | None:
+    """The id of a live job of this user with this name; the newest of several."""
+    listed = _call("squeue", "--me", "--noheader", "--name", name, "--format", "%A")
+    if listed.returncode:
+        raise SlurmSilent(f"squeue: {_said(listed)}", hint="try again in a minute")
+    return max((line.strip() for line in listed.stdout.splitlines() if line.strip()), key=int, default=None)
+
+
+def hostnames(node_list: str) -> tuple[str, ...]:
+    """The nodes that Slurm's short form (n[1-3]) means, in its order."""
+    done = _call("scontrol", "show", "hostnames", node_list)
+    names = tuple(done.stdout.split())
+    if done.returncode or not names:
+        raise SlurmSilent(f"scontrol show hostnames {node_list}: {_said(done)}", hint="try again in a minute")
+    return names
+
+
+def node_line(node: str) -> str:
+    """What Slurm knows of one node, in one line; empty when it does not answer."""
+    done = _call("scontrol", "show", "node", "--oneliner", node)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def steps(job_id: str, *, named: str) -> tuple[str, ...]:
+    """The live steps of a job whose name begins so."""
+    listed = _call("squeue", "--steps", "--noheader", "--jobs", job_id, "--format", "%i|%j")
+    pairs = [line.strip().partition("|") for line in listed.stdout.splitlines()]
+    return tuple(step for step, _, name in pairs if name.startswith(named))
+
+
+def signal_step(step: str, number: str) -> None:
+    """Send a signal to every process of a step. A step that has ended meanwhile is no matter."""
+    _call("scancel", "--quiet", "--signal", number, step)
+
+
+def _call(*words: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CALL_S, check=False
+        )
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(words, 127, "", f"{words[0]}: {_NOT_THERE}")
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(words, 124, "", f"no answer within {_CALL_S:.0f} s")
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    lines = [line.partition("error: ")[2] or line for line in done.stderr.strip().splitlines()]
+    return "; ".join(dict.fromkeys(lines)) or f"exit code {done.returncode}"

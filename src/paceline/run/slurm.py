@@ -1,0 +1,183 @@
+"""A study on Slurm, from the login node: handed in, followed, found again.
+
+The desk inside the job writes the study's folder; the desk here only reads it, so that either may end at any moment
+without the other. Slurm's controller serves everybody: it is asked every few seconds, the folder every second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from paceline.launch.slurm_client import SlurmSilent, job_named, job_state, submit
+from paceline.plan import plan_study
+from paceline.records import Study, Trial
+from paceline.run.clock import Clock
+from paceline.run.missing import missing
+from paceline.run.study import Listener, progress_of
+from paceline.slurm import Job, sbatch_script
+from paceline.slurm_state import JobState, phase, status_text
+from paceline.store.atomic import make_folder, write_json, write_text
+from paceline.store.lock import locked
+from paceline.store.paths import StudyFolder
+from paceline.store.slurm_file import add_job, newest_job
+from paceline.store.study_file import write_study
+from paceline.store.trial_files import read_results, set_aside_failed
+from paceline.store.worker_files import heartbeats
+
+__all__ = ["attached", "follow", "hand_in", "job_name", "write_script"]
+
+_LOOK_S = 1.0
+_ASK_S = 4.0
+_SURE_S = 3.0  # a job that is put back into the queue may look ended for a moment
+_LAG_S = 10.0  # what a compute node wrote may be seen late here
+
+
+def job_name(folder: StudyFolder, study: Study) -> str:
+    """A name by which the job of this folder is found again."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._") else "-" for c in study.name)
+    return f"paceline-{plain[:40]}-{folder.tag[:6]}"
+
+
+def write_script(folder: StudyFolder, study: Study, *, python: str) -> Path:
+    """Record what is asked, and the script that asks Slurm for it."""
+    assert study.slurm is not None
+    make_folder(folder.trials)
+    make_folder(folder.slurm)
+    with locked(folder):
+        write_study(folder.study_toml, study)
+        write_json(folder.plan_json, asdict(plan_study(study)))
+        path = folder.slurm / "job.sbatch"
+        job = Job(
+            name=job_name(folder, study),
+            folder=str(folder.root.absolute()),
+            python=python,
+            nodes=max(study.nodes, default=1),
+            cpus_per_node=_cpus(study),
+            output=str(folder.slurm.absolute()),
+        )
+        write_text(path, sbatch_script(study.slurm, job))
+    return path
+
+
+def hand_in(folder: StudyFolder, script: Path, *, clock: Clock, retry_failed: bool) -> str:
+    """Submit the script and remember its job. The study must have no live job."""
+    with locked(folder):
+        if retry_failed:
+            set_aside_failed(folder)
+        job_id = submit(script)
+        add_job(folder, job_id, date=clock.date())
+    return job_id
+
+
+def attached(folder: StudyFolder, study: Study) -> JobState | None:
+    """The job that works, worked or will work on this folder; also one submitted by hand, while it lives."""
+    name, known = job_name(folder, study), newest_job(folder)
+    job = None if known is None else job_state(known)
+    if job is not None and job.name not in (None, name):
+        job = JobState(job.id, "GONE")  # numbers begin again on a new controller
+    if job is not None and phase(job) != "over":
+        return job
+    by_hand = job_named(name)
+    return job if by_hand is None else job_state(by_hand)
+
+
+def follow(
+    folder: StudyFolder,
+    study: Study,
+    job_id: str,
+    *,
+    clock: Clock,
+    listener: Listener,
+    say: Callable[[str], None],
+) -> JobState:
+    """Tell what happens until the job is over; how it ended. Ending this desk ends nothing else."""
+    eyes = _Eyes(folder, study, listener)
+    said, job, asked = "", None, -_ASK_S
+    while True:
+        begun = job is not None and phase(job) == "waiting" and eyes.under_way
+        if begun or clock.monotonic_s() - asked >= _ASK_S:
+            asked = clock.monotonic_s()
+            job, text = _asked(job_id, job)
+            if text != said:
+                said = text
+                say(text)
+        eyes.look()
+        if job is not None and phase(job) == "over":
+            clock.pause(_SURE_S)
+            job, _ = _asked(job_id, job)
+            if phase(job) == "over":
+                break
+            continue
+        clock.pause(_LOOK_S)
+    until = clock.monotonic_s() + (_LAG_S if job.state == "COMPLETED" else _LOOK_S)
+    while eyes.look() and clock.monotonic_s() < until:
+        clock.pause(_LOOK_S)
+    return job
+
+
+class _Eyes:
+    """What is seen of a study that another desk runs, told once each."""
+
+    def __init__(self, folder: StudyFolder, study: Study, listener: Listener) -> None:
+        self._folder = folder
+        self._study = study
+        self._listener = listener
+        self._plan = plan_study(study)
+        self._results = read_results(folder)
+        self._marks = self._committed()
+        self._current: str | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a trial is."""
+        return self._under_way(self._committed()) is not None
+
+    def look(self) -> int:
+        """Tell what is new; how many trials are missing."""
+        marks = self._committed()
+        if marks != self._marks:
+            known = {result.trial.id for result in self._results}
+            self._marks, self._results = marks, read_results(self._folder)
+            progress = progress_of(self._plan, self._results, self._study)
+            for result in self._results:
+                if result.trial.id not in known:
+                    if self._current != result.trial.id:
+                        self._listener.started(result.trial, progress)
+                    self._listener.ended(result, progress)
+        trial = self._under_way(marks)
+        if trial is not None:
+            if trial.id != self._current:
+                self._listener.started(trial, progress_of(self._plan, self._results, self._study))
+            self._current = trial.id
+            self._listener.stepped(trial, heartbeats(self._folder.trial(trial.id)))
+        return len(missing(self._plan, self._results, self._study))
+
+    def _committed(self) -> frozenset[str]:
+        return frozenset(path.parent.name for path in self._folder.trials.glob("*/trial.json"))
+
+    def _under_way(self, marks: frozenset[str]) -> Trial | None:
+        """The trial whose folder is there without its commit mark."""
+        names = {path.name for path in self._folder.trials.glob("*/") if path.name not in marks}
+        return next((trial for trial in self._plan.trials if trial.id in names), None)
+
+
+def _asked(job_id: str, before: JobState | None) -> tuple[JobState, str]:
+    """The job as it is now; as it was, while Slurm does not answer."""
+    try:
+        job = job_state(job_id)
+    except SlurmSilent as silent:
+        known = before or JobState(job_id, "PENDING", reason="not yet known")
+        return known, f"Slurm does not answer ({silent.message}); still asking"
+    return job, status_text(job)
+
+
+def _cpus(study: Study) -> int | None:
+    """CPUs of a node that the workers need; None where the node is ours alone, or the user has said."""
+    assert study.slurm is not None
+    if any(option.startswith("cpus-per-task") for option in study.slurm.options):
+        return None
+    if study.slurm.exclusive and study.threads is None:
+        return None
+    return max(study.workers_per_node or study.workers) * (study.threads or 1)
