@@ -21,6 +21,21 @@ from paceline.cli.answer import analysis_of_folder, print_analysis
 from paceline.cli.plan_text import print_json, print_plan
 from paceline.cli.progress import progress_listener
 from paceline.cli.request import request, target_of
+from paceline.cli.slurm_options import (
+    Account,
+    Constraint,
+    Container,
+    Emit,
+    Exclusive,
+    Gres,
+    LoadModule,
+    On,
+    Partition,
+    Prologue,
+    SbatchOption,
+    Time,
+    with_allocation,
+)
 from paceline.errors import Interrupted, NothingMeasured, UsageError
 from paceline.launch.command import threads_per_worker
 from paceline.launch.interpreter import interpreter, package_folder, workloads_path
@@ -95,6 +110,18 @@ def study(
     threads: Threads = None,
     python: Python = None,
     start: StartText = None,
+    on: On = None,
+    partition: Partition = None,
+    account: Account = None,
+    time: Time = None,
+    gres: Gres = None,
+    constraint: Constraint = None,
+    exclusive: Exclusive = None,
+    load_module: LoadModule = None,
+    prologue: Prologue = None,
+    container: Container = None,
+    sbatch_option: SbatchOption = None,
+    emit: Emit = None,
     out: Out = None,
     retry_failed: Annotated[bool, typer.Option(help="Repeat trials that failed.")] = False,
     dry_run: Annotated[bool, typer.Option(help="Show what would run and cost, and stop.")] = False,
@@ -126,7 +153,7 @@ def study(
         "hang_s": units.duration(hang) if hang else None,
         "budget_device_s": units.duration(budget) if budget else None,
         "threads": threads,
-        "python": None if python is None else interpreter(python),
+        "python": python if python is None or container else interpreter(python),
     }
     flags = {"batch_flag": batch_flag, "lr_flag": lr_flag}
     folder, wanted = request(
@@ -135,12 +162,31 @@ def study(
         out=out,
         flags={name: value for name, value in flags.items() if value is not None},
     )
+    wanted = with_allocation(
+        wanted,
+        on=on,
+        partition=partition,
+        account=account,
+        time=time,
+        gres=gres,
+        constraint=constraint,
+        exclusive=exclusive,
+        modules=load_module,
+        prologue=prologue,
+        container=container,
+        options=sbatch_option,
+    )
     wanted = config.with_args_batch(wanted)
     if os.pathsep in str(folder.root.absolute()):
         raise UsageError(f"the folder {folder.root} has a {os.pathsep!r} in its name", hint="choose --out")
     count = threads_per_worker(wanted, environment=os.environ, cores=cores())
-    wanted = replace(wanted, threads=count)
     bench = bench_of(wanted, threads=count)
+    if emit is not None or (wanted.slurm is not None and not dry_run):
+        from paceline.cli.slurm_cmd import on_slurm  # here: it ends a study as this file does
+
+        on_slurm(folder, wanted, bench=bench, emit=emit, retry_failed=retry_failed, json=json)
+        return
+    wanted = replace(wanted, threads=count)
     if dry_run:
         if json:
             print_json(asdict(plan_study(wanted)))
@@ -215,8 +261,15 @@ def measure(folder: StudyFolder, study: Study, *, bench: Bench, retry_failed: bo
         )
 
 
+def python_of(study: Study) -> str:
+    """The interpreter of the trials; one inside a container cannot be looked for here."""
+    if study.slurm is not None and study.slurm.container is not None:
+        return study.python or "python3"
+    return interpreter(study.python)
+
+
 def bench_of(study: Study, *, threads: int) -> Bench:
-    python = interpreter(study.python)
+    python = python_of(study)
     own = study.workload.kind == "workload"
     return Bench(
         launcher=LocalLauncher(),
