@@ -13,11 +13,11 @@ import numpy as np
 from paceline.advise import recommendations
 from paceline.advise_options import candidates_of, decision_of
 from paceline.answers_ask import Ask, Cluster
+from paceline.answers_links import link_source, links_text, with_links, with_probed
 from paceline.answers_settings import placed, wanted_settings
 from paceline.baselines import METHODS, held_out_error
 from paceline.convergence import EpochsLaw, convergence_of, epochs_law
 from paceline.fit import Law, fit_law, parameters, unidentified
-from paceline.links import measured
 from paceline.observe import Observed, Setting, labels, observe
 from paceline.project import draws, estimate_of, projections
 from paceline.project_lines import fitted_lines
@@ -62,7 +62,7 @@ def answers(
     ask: Ask | None = None,
 ) -> Answers:
     """Fit every series, project what is asked, refuse what would be a guess. links: `inside`, `between`, as probed."""
-    ask, cluster = ask or Ask(), _with_probes(cluster or Cluster(), links or {})
+    ask, cluster = ask or Ask(), with_links(cluster or Cluster(), links or {})
     epochs = epochs_law(ask.curves, ask.plateau_epochs)
     found = Answers(None, (), (), (), convergence_of(ask.curves, epochs), ())
     groups: dict[tuple[object, ...], list[Profile]] = {}
@@ -109,6 +109,7 @@ def _series(
     observed = _observe(used, kind, cluster, ask)
     if observed is None or everything is None:
         return None
+    cluster = with_probed(cluster, observed.backend)
     law = fit_law(observed, inside=cluster.inside, between=cluster.between, seed=ask.seed)
     then = ask.change
     allowed: list[tuple[Setting, Setting]] = []  # as it would be placed without the change, and with it
@@ -133,7 +134,9 @@ def _series(
         projected = _compared(law, foreseen, allowed, projected, known)
     name = _series_name(observed)
     which = f"{name}: " if name and not alone else ""
-    projected = tuple(replace(p, explanation=which + p.explanation) for p in projected)
+    projected = tuple(
+        replace(p, explanation=which + p.explanation + link_source(cluster, p)) for p in projected
+    )
     refused += [r for p in projected if (r := too_wide(p, observed)) is not None]
     advice: tuple[Recommendation, ...] = ()
     choice: Decision | None = None
@@ -214,12 +217,6 @@ def _compared(
     return tuple(found)
 
 
-def _with_probes(cluster: Cluster, links: Mapping[str, Link]) -> Cluster:
-    inside = measured(links["inside"]) if "inside" in links else cluster.inside
-    between = measured(links["between"]) if "between" in links else cluster.between
-    return replace(cluster, inside=inside, between=between)
-
-
 def _fit_record(
     law: Law, everything: Observed, cluster: Cluster, ask: Ask, projected: Sequence[Projection], *, which: str
 ) -> Fit:
@@ -228,6 +225,7 @@ def _fit_record(
     if unknown:
         words = ["fixed cost" if name == "fixed_s" else _words(name) for name in unknown]
         text += f"; the data do not determine {', '.join(words)}"
+    text += links_text(cluster)
     lines = fitted_lines(law, everything, projected) if ask.change == NO_CHANGE else ()
     return Fit(parameters(law), unknown, _held_out(law, everything, cluster, ask), text, lines)
 

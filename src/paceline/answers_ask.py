@@ -9,6 +9,7 @@ from paceline.advise import Prices
 from paceline.convergence import Curve
 from paceline.links import LinkBelief
 from paceline.observe import Setting
+from paceline.records import LinkProbe
 from paceline.refuse import Cores
 from paceline.whatif import NO_CHANGE, Change
 
@@ -28,6 +29,7 @@ class Cluster:
     description: str = ""
     backend: str | None = None  # where a Point names none
     cores: Cores | None = None
+    probes: tuple[LinkProbe, ...] = ()  # what was probed counts for more than what was declared
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,56 @@
+"""Which Links an answer rests on: probed before declared before believed, and said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from paceline.answers_ask import Cluster
+from paceline.links import LinkBelief, measured
+from paceline.links_probe import belief_of
+from paceline.records import Link, LinkClass, Projection
+from paceline.units import duration_text, rate_text
+
+__all__ = ["link_source", "links_text", "with_links", "with_probed"]
+
+
+def with_links(cluster: Cluster, links: Mapping[str, Link]) -> Cluster:
+    """The Cluster with Links that somebody measured: `inside`, `between`."""
+    inside = measured(links["inside"]) if "inside" in links else cluster.inside
+    between = measured(links["between"]) if "between" in links else cluster.between
+    return replace(cluster, inside=inside, between=between)
+
+
+def with_probed(cluster: Cluster, backend: str | None) -> Cluster:
+    """The Cluster with the Links that were probed over this backend; over the only one probed where it is unknown."""
+    if backend is None and len({probe.backend for probe in cluster.probes}) > 1:
+        return cluster
+    found = {probe.link: belief_of(probe) for probe in cluster.probes if backend in (None, probe.backend)}
+    return replace(
+        cluster,
+        inside=found.get("inside", cluster.inside),
+        between=found.get("between", cluster.between),
+    )
+
+
+def links_text(cluster: Cluster) -> str:
+    """Every Link that is known: where, what it carries, and from where that is known."""
+    parts = [
+        f"{where}: {rate_text(link.bytes_per_s)}, {duration_text(link.latency_s)} per hop ({link.source})"
+        for link, where in ((cluster.inside, "inside a node"), (cluster.between, "between nodes"))
+        if link is not None
+    ]
+    return f"; links {', '.join(parts)}" if parts else ""
+
+
+def link_source(cluster: Cluster, projection: Projection) -> str:
+    """From where the Link that a projection's exchange depends on is known."""
+    if projection.workers < 2:
+        return ""
+    where: LinkClass = "between" if projection.nodes > 1 else "inside"
+    link: LinkBelief | None = cluster.between if where == "between" else cluster.inside
+    return (
+        ""
+        if link is None
+        else f"; links {'between nodes' if where == 'between' else 'inside a node'}: {link.source}"
+    )
