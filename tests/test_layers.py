@@ -10,15 +10,15 @@ SRC = Path(__file__).parent.parent / "src"
 # a name may import names of its own line and of the lines above; table_columns counts as table
 LAYERS = """errors units records
 stats step_law observe least_squares reliability constants
-config plan table migrate slurm
-split links probe timeline
-curve convergence measured
+config plan table migrate slurm preflight
+split links probe timeline telemetry
+curve convergence accuracy measured
 fit baselines prior
-project check refuse whatif
+project check refuse whatif backends
 advise verdict
 answers cluster table_analysis analyze analysis_json compare
 launch store report data lab
-run
+run serve
 cli"""
 RANK = {name: rank for rank, line in enumerate(LAYERS.splitlines()) for name in line.split()}
 STRANGERS = {"launch", "store", "report"}

@@ -7,13 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from paceline.accuracy import accuracy_convergence
+from paceline.accuracy_advice import accuracy_advice, accuracy_verdict
 from paceline.answers import Answers, Ask, Cluster, answers
 from paceline.check import study_findings
 from paceline.cluster_seen import with_seen
-from paceline.curve import curve, launches
+from paceline.config import command_text
+from paceline.curve import Launches, curve, launches
 from paceline.errors import PacelineError
 from paceline.plan import plan_study
-from paceline.records import Analysis, Failure, Finding, Profile, Refusal, Study, TrialResult
+from paceline.records import Analysis, Failure, Finding, Goal, Profile, Refusal, Study, TrialResult
 from paceline.verdict import verdict
 from paceline.verdict_thresholds import thresholds
 
@@ -38,7 +41,7 @@ def study_analysis(
     findings = study_findings(groups, profiles)
     found = _answers(profiles, findings, ask or Ask(), seen)
     findings = (*findings, *found.findings)
-    return Analysis(
+    analysis = Analysis(
         verdict=verdict(profiles, findings),
         points=profiles,
         findings=findings,
@@ -52,6 +55,28 @@ def study_analysis(
         decision=found.decision,
         thresholds=thresholds(profiles),
         failures=tuple(_failure(result) for result in results if result.state != "ok"),
+    )
+    return analysis if study.goal is None else _with_accuracy(analysis, study, study.goal, groups)
+
+
+def _with_accuracy(analysis: Analysis, study: Study, goal: Goal, groups: Sequence[Launches]) -> Analysis:
+    """The same where every trial was a training: what it reached, and when, comes first."""
+    found = accuracy_convergence(goal, groups)
+    if found is None:
+        unseen = Finding(
+            "no-metric",
+            "doubt",
+            f"no training said what it reached{f' ({goal.metric!r} was asked for)' if goal.metric else ''}",
+            hint="mark it with paceline_agent.mark, or name a pattern of what is printed: --metric 'acc=([0-9.]+)'",
+        )
+        return replace(analysis, findings=(*analysis.findings, unseen))
+    points = [group.point for group in groups]
+    advice = accuracy_advice(found, points, what=command_text(study.workload), data=goal.data)
+    return replace(
+        analysis,
+        verdict=accuracy_verdict(found),
+        convergence=found,
+        recommendations=(*advice, *analysis.recommendations),
     )
 
 

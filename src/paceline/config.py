@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from paceline.errors import UsageError
-from paceline.records import Scaling, Study, Workload
+from paceline.records import Goal, Scaling, Study, Workload
 
 __all__ = [
     "PLACEHOLDERS",
@@ -27,12 +27,12 @@ __all__ = [
     "with_args_batch",
 ]
 
-PLACEHOLDERS = ("{per_worker_batch}", "{global_batch}", "{workers}", "{lr}")
+PLACEHOLDERS = ("{per_worker_batch}", "{global_batch}", "{workers}", "{lr}", "{seed}")
 BATCH_FLAGS = ("--batch-size", "--batch_size", "--batchsize", "--batch", "--bs", "-b")
 
 _UNITED = ("workers", "nodes", "workers_per_node", "per_worker_batch", "global_batch", "backends", "scaling")
 _REPLACED = ("repeats", "tight_ratio", "timeout_s", "hang_s", "budget_device_s")
-_FIXED = ("steps", "warmup", "threads", "python", "lr")
+_FIXED = ("steps", "warmup", "threads", "python", "lr", "memory_limit_bytes")
 _FLAGS = {
     "workers": "--workers",
     "nodes": "--nodes",
@@ -210,6 +210,8 @@ def joined(held: Study, asked: Mapping[str, object], *, workload: Workload | Non
             raise _contradiction(f"--{name}", before, value)
         elif name == "vary":
             changes[name] = _united_vary(held.vary, value)
+        elif isinstance(value, Goal):
+            changes[name] = _joined_goal(held.goal, value)
     wider = checked(replace(held, **changes))  # type: ignore[arg-type]  # the names and types are those of asked
     if _base_matters(held) and min(wider.workers) != min(held.workers):
         raise _contradiction("--workers", held.workers, f"fewer than {min(held.workers)} workers")
@@ -254,6 +256,17 @@ def _united_vary(
     if set(wanted) != {key for key, _ in held}:
         raise _contradiction("--vary", [key for key, _ in held] or "not given", list(wanted))
     return tuple((key, tuple(dict.fromkeys((*values, *wanted[key])))) for key, values in held)
+
+
+def _joined_goal(held: Goal | None, asked: Goal) -> Goal:
+    """More seeds are welcome; another target, metric or budget would not be comparable."""
+    if held is None:
+        raise _contradiction("no goal", "but timed steps", "--to-accuracy")
+    for name, flag in (("target", "--to-accuracy"), ("metric", "--metric"), ("epochs", "--epochs")):
+        before, now = getattr(held, name), getattr(asked, name)
+        if now is not None and now != before:
+            raise _contradiction(flag, before, now)
+    return replace(held, seeds=asked.seeds or held.seeds)
 
 
 def _contradiction(flag: str, before: object, now: object) -> UsageError:

@@ -29,8 +29,10 @@ __all__ = [
     "Curve",
     "EpochsLaw",
     "Survival",
+    "Verdict",
     "accuracy_survives",
     "convergence_of",
+    "critical_batch",
     "epochs_law",
     "isotonic",
     "noise_scale",
@@ -207,15 +209,17 @@ def convergence_of(curves: Sequence[Curve], law: EpochsLaw | None) -> Convergenc
     first = min(curves, key=lambda c: c.global_batch or 0, default=None)
     stable, censored = plateau(first) if first is not None else (None, False)
     noise = _noise_of(first) if first is not None else None
-    critical = None
+    return Convergence(stable, censored, noise, critical_batch(noise, law))
+
+
+def critical_batch(noise: Estimate | None, law: EpochsLaw | None) -> Estimate | None:
+    """Up to which global batch more workers help: from epochs at two and more batches, else from the noise scale."""
     if law is not None and len(law.batches) > 1:
         low, middle, high = (float(q) for q in np.quantile(np.exp(law.theta[:, 1]), [0.05, 0.5, 0.95]))
-        critical = Estimate(middle, low, high, len(law.batches))
-    elif noise is not None:
-        critical = Estimate(
-            2.5 * noise.value, noise.low, None if noise.high is None else 4 * noise.high, noise.n
-        )
-    return Convergence(stable, censored, noise, critical)
+        return Estimate(middle, low, high, len(law.batches))
+    if noise is None:
+        return None
+    return Estimate(2.5 * noise.value, noise.low, None if noise.high is None else 4 * noise.high, noise.n)
 
 
 def accuracy_survives(

@@ -17,9 +17,18 @@ from itertools import product
 
 from paceline.config import places, with_args_batch
 from paceline.errors import UsageError
+from paceline.plan_goal import goal_flags, rate_at, told_by_flag, training_steps
 from paceline.records import Plan, Point, Scaling, Study, Trial
 
-__all__ = ["PROFILE_STEPS", "plan_study", "points_of", "steps_of_trial", "trial_args", "with_flag"]
+__all__ = [
+    "PROFILE_STEPS",
+    "assumed_wall_s",
+    "plan_study",
+    "points_of",
+    "steps_of_trial",
+    "trial_args",
+    "with_flag",
+]
 
 PROFILE_STEPS = 5  # further steps of a trial, hooked for the bucket timeline
 ASSUMED_STEP_S = 0.1  # until the first trial has measured it
@@ -32,16 +41,16 @@ def plan_study(study: Study) -> Plan:
     study = with_args_batch(study)
     points = points_of(study)
     trials = tuple(
-        Trial(f"{point.id}-{repeat}", point, repeat, trial_args(study, point))
+        Trial(f"{point.id}-{repeat}", point, repeat, trial_args(study, point, repeat=repeat))
         for repeat in range(1, study.repeats + 1)
         for point in (points if repeat % 2 else reversed(points))
     )
-    trial_s = ASSUMED_START_S + steps_of_trial(study) * ASSUMED_STEP_S
+    trial_s = {point.id: assumed_wall_s(study, point) for point in points}
     return Plan(
         points=points,
         trials=trials,
-        device_s=sum(trial.point.workers * trial_s for trial in trials),
-        wall_s=len(trials) * trial_s,
+        device_s=sum(trial.point.workers * trial_s[trial.point.id] for trial in trials),
+        wall_s=sum(trial_s[trial.point.id] for trial in trials),
         assumed_step_s=ASSUMED_STEP_S,
     )
 
@@ -49,6 +58,11 @@ def plan_study(study: Study) -> Plan:
 def steps_of_trial(study: Study) -> int:
     """Optimizer steps in one trial: warm-up, measured, profiled."""
     return study.warmup + study.steps + PROFILE_STEPS
+
+
+def assumed_wall_s(study: Study, point: Point) -> float:
+    """How long a trial of this point takes, at most, before any is measured."""
+    return ASSUMED_START_S + (training_steps(study, point) or steps_of_trial(study)) * ASSUMED_STEP_S
 
 
 def points_of(study: Study) -> tuple[Point, ...]:
@@ -72,14 +86,15 @@ def points_of(study: Study) -> tuple[Point, ...]:
     return tuple(points)
 
 
-def trial_args(study: Study, point: Point) -> tuple[str, ...]:
+def trial_args(study: Study, point: Point, *, repeat: int = 1) -> tuple[str, ...]:
     """The script's arguments at this point: placeholders filled in, batch, rate and varied flags set."""
-    workload = study.workload
+    workload, lr = study.workload, rate_at(study, point)
     values = {
         "{per_worker_batch}": point.per_worker_batch,
         "{global_batch}": point.global_batch,
         "{workers}": point.workers,
-        "{lr}": study.lr,
+        "{lr}": lr,
+        "{seed}": repeat,
     }
     args = tuple(_filled(arg, values) for arg in workload.args)
     if workload.batch_flag is not None and point.per_worker_batch is not None:
@@ -91,16 +106,17 @@ def trial_args(study: Study, point: Point) -> tuple[str, ...]:
             f"a per-worker batch of {point.per_worker_batch} is asked for, and the script is never told",
             hint="name its flag, --batch-flag --batch-size, or write {per_worker_batch} in the script args",
         )
-    if study.lr is not None:
+    if lr is not None:
         if workload.lr_flag is not None:
-            args = with_flag(args, workload.lr_flag, f"{study.lr:g}")
+            args = with_flag(args, workload.lr_flag, f"{lr:g}")
         elif not _has(workload.args, "{lr}"):
             raise UsageError(
-                f"a learning rate of {study.lr:g} is asked for, and the script is never told",
+                f"a learning rate of {lr:g} is asked for, and the script is never told",
                 hint="name the script's own flag, --lr-flag --lr, or write {lr} in its args",
             )
-    for flag, value in point.varied:
-        args = with_flag(args, flag, _filled(value, values))
+    for flag, value in (*point.varied, *goal_flags(study, repeat=repeat)):
+        if told_by_flag(study, flag):
+            args = with_flag(args, flag, _filled(value, values))
     return args
 
 

@@ -17,11 +17,13 @@ __all__ = ["AccuracyCurve", "Comparison", "Convergence", "Goal", "GradientNorm",
 class Goal:
     """What every training of a study is to reach, and when it gives up."""
 
-    target: float
+    target: float | None = None  # None: every training goes to its last epoch
     metric: str | None = None  # a name, or a pattern with one group for what the script prints; None: found
     rises: bool = True  # whether more of it is better
     epochs: int | None = None  # most passes over the data; None: the script's own end
+    seeds: int | None = None  # every repeat is a seed; None: the script's own
     train_samples: int | None = None  # in one pass, where it is known: for the price
+    data: str | None = None  # what is learned from, as the workload says it
 
 
 @dataclass(frozen=True, slots=True)

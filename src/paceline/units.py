@@ -11,6 +11,7 @@ from paceline.records import Estimate
 
 __all__ = [
     "TIME_OF",
+    "bytes_of",
     "bytes_text",
     "count_range",
     "counts_text",
@@ -20,6 +21,7 @@ __all__ = [
     "estimate_text",
     "percent_text",
     "range_text",
+    "rate_range_text",
     "rate_text",
 ]
 
@@ -28,6 +30,7 @@ TIME_OF = {"step": "step", "epoch": "epoch", "job": "training", "sample": "sampl
 _DURATION = re.compile(
     r"(?i)^\s*([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s|sec|second|seconds|m|min|minutes|h|hours|d|days)?\s*$"
 )
+_SIZE = re.compile(r"(?i)^\s*([0-9]*\.?[0-9]+)\s*(?:([kmgt])(i)?)?b?\s*$")
 _SECONDS = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -104,6 +107,15 @@ def duration(text: str) -> float:
     return float(match[1]) * _SECONDS[(match[2] or "").lower()]
 
 
+def bytes_of(text: str) -> int:
+    """Bytes from `1500000`, `800MB`, `2 GB`, `1.5GiB`."""
+    match = _SIZE.match(text)
+    if match is None or float(match[1]) <= 0:
+        raise UsageError(f"{text!r} is not an amount of memory", hint="write 800MB, 2GB or 1.5GiB")
+    power = "kmgt".index(match[2].lower()) + 1 if match[2] else 0
+    return round(float(match[1]) * float(1024 if match[3] else 1000) ** power)
+
+
 def duration_text(seconds: float | None) -> str:
     """A duration as a person would say it: 12.3 ms, 4.1 s, 5 min 19 s, 1 h 38 min."""
     if seconds is None:
@@ -144,6 +156,16 @@ def range_text(quantity: Estimate, *, unit: str = "") -> str:
 def bytes_text(size: float | None) -> str:
     """Bytes with a decimal unit: 44.7 MB."""
     return "–" if size is None else _decimal(size, "B")
+
+
+def rate_range_text(quantity: Estimate) -> str:
+    """24.1 MB/s (23.8-24.4 MB/s): bytes per second and their interval in one unit."""
+    size, unit = next(
+        (size, prefix) for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+        if abs(quantity.value) >= size or size == 1.0
+    )
+    ends = [None if end is None else end / size for end in (quantity.low, quantity.high)]
+    return range_text(Estimate(quantity.value / size, *ends, quantity.n), unit=f" {unit}B/s")
 
 
 def rate_text(per_second: float | None) -> str:

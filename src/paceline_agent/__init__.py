@@ -19,6 +19,7 @@ def mark(name: str, value: float) -> None:
         agent = running()
         if agent is not None and agent.recorder.active:
             agent.recorder.add_mark(str(name), float(value), monotonic())
+            agent.noted(str(name), float(value))
     except Exception as error:
         from paceline_agent.guard import say
 

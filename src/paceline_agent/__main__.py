@@ -27,6 +27,7 @@ def main(argv: list[str]) -> None:
         host.die_with_parent()
     agent = entry.start()
     if agent is not None:
+        host.limit_memory(agent.settings.memory_limit_bytes)
         _redirect_output(agent.settings.folder)
     sys.argv = target
     try:

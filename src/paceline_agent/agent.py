@@ -16,13 +16,15 @@ import sys
 from time import monotonic, perf_counter, sleep
 from typing import Any, Optional
 
-from paceline_agent import FORMAT, files, horovod, host
+from paceline_agent import FORMAT, files, horovod, host, metrics
 from paceline_agent.exchange import Exchanges
 from paceline_agent.guard import guarded, stop_measuring
 from paceline_agent.loader import watch_loaders
 from paceline_agent.manifest import manifest
+from paceline_agent.noise import Noise
 from paceline_agent.recorder import Recorder
 from paceline_agent.settings import Settings
+from paceline_agent.target import Target
 from paceline_agent.timeline import Timeline
 
 STACKS_SIGNAL = 7  # SIGRTMIN + 7: no training framework uses it
@@ -38,6 +40,12 @@ class Agent:
         self.recorder.failed = self._failed
         self.exchanges = Exchanges(self.recorder, backend=settings.backend)
         self.timeline = Timeline()
+        self.noise = Noise(self.recorder, every=settings.noise_every, first=settings.last_step)
+        self.target: Optional[Target] = None
+        if settings.target is not None:
+            self.target = Target(
+                settings.folder, target=settings.target, metric=settings.metric, rises=settings.rises
+            )
         self.rank: Optional[int] = None
         self.world = 1
         self.optimizer: Any = None
@@ -67,6 +75,10 @@ class Agent:
         _patch_backward(torch, self)
         guarded(self.recorder, watch_loaders)(self)
         guarded(self.recorder, self.exchanges.install)()
+        if self.settings.training:
+            guarded(self.recorder, metrics.watch)(
+                self.recorder, metric=self.settings.metric, noted=self.noted
+            )
         atexit.register(self.script_ended, "returned")
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
@@ -113,6 +125,15 @@ class Agent:
         self._heartbeat.step(recorder.k, now + self._to_monotonic)
         if recorder.k in self._turns or recorder.k > self.settings.warmup + self.settings.steps:
             self._turn(recorder.k, now)
+        if self.settings.noise_every:
+            self.noise.step_ended(recorder.k, self.exchanges, world=self.world)
+        if self.target is not None and self.target.ends(recorder.k):
+            self.end("enough")
+
+    def noted(self, name: str, value: float) -> None:
+        """A metric was marked."""
+        if self.target is not None:
+            self.target.noted(name, value, self.recorder.k)
 
     def _turn(self, k: int, now: float) -> None:
         """What is due after step k: windows open and close here, between steps."""
@@ -131,6 +152,8 @@ class Agent:
     def after_backward(self, tensors: Any) -> None:
         self.recorder.backward_end = perf_counter()
         self.recorder.backwards += 1
+        if self.noise.is_open:
+            self.noise.after_backward()
         if self.recorder.looking or self.timeline.is_open:
             self.exchanges.after_backward(tensors)
             self.timeline.after_backward(self.exchanges.last_backward)
@@ -182,9 +205,12 @@ class Agent:
             "world": self.world,
             "pid": os.getpid(),
         }
+        gradients = self.noise.results()
         ending = {"record": "end", "reason": reason, "steps": recorder.k}
         files.write_json(folder, f"manifest-{self.rank}.json", manifest(self))
-        files.write_lines(folder, f"worker-{self.rank}.jsonl", [header, *steps, *recorder.marks, ending])
+        files.write_lines(
+            folder, f"worker-{self.rank}.jsonl", [header, *steps, *recorder.marks, *gradients, ending]
+        )
         self._written = True
         if self._heartbeat is not None:
             self._heartbeat.phase(recorder.k, files.FINISHED)

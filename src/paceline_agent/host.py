@@ -40,6 +40,12 @@ def die_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def limit_memory(most_bytes: Optional[int]) -> None:
+    """Let this process, and those that it starts, have so much memory of their own (heap and anonymous maps) each."""
+    if most_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
+
+
 def cpu_seconds() -> dict[str, Optional[float]]:
     """CPU seconds so far: of this process and its children, busy and stolen on the whole host."""
     times = os.times()

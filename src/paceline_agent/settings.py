@@ -21,6 +21,12 @@ class Settings:
     end: bool = True
     workers: int = 1
     backend: Optional[str] = None
+    training: bool = False  # to its end: metrics are listened to
+    noise_every: int = 0  # steps between two readings of gradient norms; 0: none
+    metric: Optional[str] = None
+    target: Optional[float] = None  # of a script that does not know its target: all workers leave there
+    rises: bool = True
+    memory_limit_bytes: Optional[int] = None
 
     @property
     def last_step(self) -> int:
@@ -42,6 +48,12 @@ def settings_from_environment() -> Optional[Settings]:
             end=bool(asked.get("end", True)),
             workers=int(asked.get("workers", 1)),
             backend=asked.get("backend"),
+            training=bool(asked.get("training", False)),
+            noise_every=int(asked.get("noise_every", 0)),
+            metric=asked.get("metric"),
+            target=asked.get("target"),
+            rises=bool(asked.get("rises", True)),
+            memory_limit_bytes=asked.get("memory_limit_bytes"),
         )
     except (ValueError, KeyError, TypeError):
         return None

@@ -15,6 +15,7 @@ from paceline import __version__, units
 from paceline.analysis_json import analysis_data
 from paceline.analyze import study_analysis
 from paceline.answers import Ask, Cluster
+from paceline.cli.accuracy_text import comparison_lines
 from paceline.cli.plan_text import print_json
 from paceline.config import command_text
 from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
@@ -34,10 +35,19 @@ _COLUMNS = (
 
 
 def analysis_of_folder(
-    folder: StudyFolder, study: Study, *, ask: Ask | None = None, cluster: Cluster | None = None
+    folder: StudyFolder,
+    study: Study,
+    *,
+    ask: Ask | None = None,
+    cluster: Cluster | None = None,
+    results: Sequence[TrialResult] | None = None,
 ) -> Analysis:
-    """Everything that the complete trials say, and what follows for what is asked, computed anew."""
-    results = read_results(folder)
+    """Everything that the complete trials say, and what follows for what is asked, computed anew.
+
+    `results`: the trials, where they have been read already.
+    """
+    if results is None:
+        results = read_results(folder)
     source = {
         "command": command_text(study.workload),
         "folder": str(folder.root.absolute()),
@@ -69,7 +79,10 @@ def print_analysis(analysis: Analysis, *, folder: StudyFolder, json: bool) -> No
 
 def analysis_text(analysis: Analysis, *, folder: Path) -> str:
     """The whole answer as text."""
-    parts = [analysis.verdict, "", _table(analysis.points)]
+    parts = [analysis.verdict, ""]
+    if analysis.convergence is not None and analysis.convergence.comparisons:
+        parts += [*comparison_lines(analysis.convergence), ""]
+    parts += [_table(analysis.points)]
     name = shlex.quote(str(folder))
     if outlook := list(_outlook(analysis)):
         parts += ["", *outlook]
@@ -82,6 +95,8 @@ def analysis_text(analysis: Analysis, *, folder: Path) -> str:
 def _outlook(analysis: Analysis) -> Iterator[str]:
     """What follows for workers that were not measured, in three lines; --json and the report have all of it."""
     advice = {recommendation.goal: recommendation for recommendation in analysis.recommendations}
+    for rule in (r for r in analysis.recommendations if r.goal == "lr-rule"):
+        yield f"advice {rule.text} ({rule.condition})"
     if (knee := advice.get("knee")) is not None and analysis.projections:
         yield f"advice {knee.text} ({knee.condition.partition(';')[0]})"
     refused = [refusal for refusal in analysis.refusals if refusal.rule != "wide-interval"]

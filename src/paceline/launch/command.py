@@ -35,6 +35,7 @@ __all__ = [
     "trial_command",
 ]
 
+NOISE_EVERY = 10  # steps between two readings of gradient norms
 INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 TORCHRUN = "torch.distributed.run"
 
@@ -110,9 +111,10 @@ def trial_command(
         "steps": study.steps,
         "warmup": study.warmup,
         "profile": PROFILE_STEPS,
-        "end": True,
+        "end": study.goal is None,
         "workers": trial.point.workers,
         "backend": trial.point.backend,
+        **_goal_order(study),
     }
     return Command(
         argv=tuple(argv),
@@ -126,6 +128,18 @@ def trial_command(
         trial_dir=trial_dir,
         tag=tag,
     )
+
+
+def _goal_order(study: Study) -> dict[str, object]:
+    """What the agent does beside timing: gradient noise, metrics, the target of a script, a limit to memory."""
+    order: dict[str, object] = {}
+    if study.memory_limit_bytes is not None:
+        order["memory_limit_bytes"] = study.memory_limit_bytes
+    if study.goal is not None:
+        order |= {"training": True, "noise_every": NOISE_EVERY, "metric": study.goal.metric}
+        if study.workload.kind != "workload":  # ours are told their target, and stop by themselves
+            order |= {"target": study.goal.target, "rises": study.goal.rises}
+    return order
 
 
 def on_node(

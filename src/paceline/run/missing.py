@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from paceline.plan import ASSUMED_START_S, ASSUMED_STEP_S, steps_of_trial
+from paceline.plan import assumed_wall_s
 from paceline.records import Estimate, Plan, Point, Study, Trial, TrialResult
 from paceline.split import split
 from paceline.stats import estimate, half_width_ratio
@@ -31,7 +31,9 @@ def missing(plan: Plan, results: Sequence[TrialResult], study: Study) -> tuple[T
 
 
 def settled(point: Point, results: Sequence[TrialResult], study: Study) -> bool:
-    """Whether more launches of this point would say little more."""
+    """Whether more launches of this point would say little more; a seed always does."""
+    if study.goal is not None:
+        return False
     step_s = step_estimate(point, results, study)
     if step_s is None or step_s.n < _LEAST_LAUNCHES:
         return False
@@ -61,7 +63,7 @@ def expected_wall_s(point: Point, results: Sequence[TrialResult], study: Study) 
     if results:
         nearest = min(abs(result.trial.point.workers - point.workers) for result in results)
         return median(r.wall_s for r in results if abs(r.trial.point.workers - point.workers) == nearest)
-    return ASSUMED_START_S + steps_of_trial(study) * ASSUMED_STEP_S
+    return assumed_wall_s(study, point)
 
 
 def device_s(results: Sequence[TrialResult]) -> float:

@@ -40,14 +40,15 @@ class GoalTable(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    target: Annotated[float, Field(allow_inf_nan=False)]
+    target: Annotated[float | None, Field(allow_inf_nan=False)] = None
     metric: str | None = None
     rises: bool = True
     epochs: Positive | None = None
+    seeds: Positive | None = None
     train_samples: Positive | None = None
+    data: str | None = None
 
 
-class StudyFile(BaseModel):
 class SlurmTable(BaseModel):
     """The allocation that is asked of Slurm."""
 
@@ -65,6 +66,7 @@ class SlurmTable(BaseModel):
     options: list[str] = []
 
 
+class StudyFile(BaseModel):
     """What was asked: one question about one workload."""
 
     model_config = ConfigDict(extra="forbid")
@@ -91,8 +93,8 @@ class SlurmTable(BaseModel):
     workers_per_node: list[Positive] = []
     memory_limit_bytes: Positive | None = None
     goal: GoalTable | None = None
-    workload: WorkloadTable
     slurm: SlurmTable | None = None
+    workload: WorkloadTable
     vary: dict[str, list[str]] = {}
 
     @model_validator(mode="after")

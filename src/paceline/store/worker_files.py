@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline.records import Exchange, Sample, WorkerRecord
+from paceline.records import Exchange, GradientNorm, Mark, Sample, WorkerRecord
 
 __all__ = [
     "Ending",
@@ -71,7 +71,17 @@ def worker_records(trial: Path) -> tuple[WorkerRecord, ...]:
         manifest = _json_object(trial / f"manifest-{rank}.json")
         world = header.get("world", manifest.get("world", 1))
         steady = tuple(sample for sample in samples if sample is not None)
-        records.append(WorkerRecord(rank, world if isinstance(world, int) else 1, steady, manifest))
+        consumed = {sample.k: sample.samples for sample in steady}
+        records.append(
+            WorkerRecord(
+                rank=rank,
+                world=world if isinstance(world, int) else 1,
+                samples=steady,
+                manifest=manifest,
+                marks=tuple(mark for line in lines if (mark := _mark(line)) is not None),
+                gradients=tuple(norm for line in lines if (norm := _gradient(line, consumed)) is not None),
+            )
+        )
     return tuple(records)
 
 
@@ -185,6 +195,24 @@ def _sample(line: Mapping[str, object]) -> Sample | None:
         own_s=_number(line.get("own_s")) or 0.0,
         loss=_loss(line.get("loss")),
     )
+
+
+def _mark(line: Mapping[str, object]) -> Mark | None:
+    """One `mark` record; a value that is not finite is no mark."""
+    k, value, end_s = _whole(line.get("k")), _number(line.get("value")), _number(line.get("end_s"))
+    if line.get("record") != "mark" or k is None or value is None or end_s is None:
+        return None
+    return Mark(str(line.get("name")), value, k, end_s)
+
+
+def _gradient(line: Mapping[str, object], consumed: Mapping[int, int | None]) -> GradientNorm | None:
+    """One `gradient` record, with the samples that the worker consumed in that step."""
+    k, own, mean = (
+        _whole(line.get("k")), _number(line.get("own_square")), _number(line.get("mean_square"))
+    )  # fmt: skip
+    if line.get("record") != "gradient" or k is None or own is None or mean is None:
+        return None
+    return GradientNorm(k, own, mean, consumed.get(k))
 
 
 def _loss(value: object) -> float | None:

@@ -1,0 +1,165 @@
+"""The options of `paceline study` that make every trial a training to a target, and what our workloads say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from paceline.accuracy import rises_by_name
+from paceline.errors import UsageError
+from paceline.launch.interpreter import workloads_path
+from paceline.launch.preflight import checked_workload
+from paceline.plan import plan_study
+from paceline.plan_goal import LR_RULE, LR_RULES, WARMUP
+from paceline.records import Goal, Study
+
+__all__ = [
+    "Epochs", "LowerIsBetter", "LrRule", "MemoryLimit", "Metric", "SeedFlag", "Seeds", "ToAccuracy",
+    "WarmupEpochs", "checked_goal", "goal_fields",
+]  # fmt: skip
+
+ToAccuracy = Annotated[
+    float | None,
+    typer.Option(metavar="X", help="Train every configuration until its metric is X; compare by time."),
+]
+LrRule = Annotated[
+    str | None, typer.Option(help="With a target: none,linear,sqrt,adascale: rates for a larger batch.")
+]
+WarmupEpochs = Annotated[str | None, typer.Option(help="With a target: epochs of warm-up, e.g. 0,5.")]
+Seeds = Annotated[int | None, typer.Option(min=1, help="Trainings of every configuration.  [default: 3]")]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Most passes over the data, of our workloads.")]
+Metric = Annotated[
+    str | None, typer.Option(help="A marked name, or a pattern of what is printed: 'val_acc=([0-9.]+)'.")
+]
+LowerIsBetter = Annotated[bool, typer.Option(help="The metric falls as it gets better.")]
+SeedFlag = Annotated[str | None, typer.Option(help="The script's flag for its seed.")]
+MemoryLimit = Annotated[str | None, typer.Option(help="Most memory of every worker on the host: 2GB.")]
+
+Vary = tuple[tuple[str, tuple[str, ...]], ...]
+
+_TIMEOUT_S = 86_400.0
+_HANG_S = 900.0  # an evaluation takes no steps
+_SEEDS = 3
+
+
+def goal_fields(
+    *,
+    to_accuracy: float | None,
+    lr_rule: str | None,
+    warmup_epochs: str | None,
+    seeds: int | None,
+    epochs: int | None,
+    metric: str | None,
+    lower_is_better: bool,
+    vary: Vary,
+) -> dict[str, object]:
+    """The fields of a Study that these options ask for; none where every trial is to time steps."""
+    asked = {
+        "--to-accuracy": to_accuracy,
+        "--lr-rule": lr_rule,
+        "--warmup-epochs": warmup_epochs,
+        "--seeds": seeds,
+        "--epochs": epochs,
+        "--metric": metric,
+    }
+    given = [flag for flag, value in asked.items() if value is not None]
+    if not given:
+        return {}
+    if to_accuracy is None and epochs is None and seeds is None:
+        raise UsageError(f"{given[0]} is about trainings, and no goal is named", hint="--to-accuracy 0.9")
+    rises = not lower_is_better and (metric is None or rises_by_name(metric))
+    goal = Goal(target=to_accuracy, metric=metric, rises=rises, epochs=epochs, seeds=seeds)
+    varied = list(vary)
+    if lr_rule is not None:
+        varied.append((LR_RULE, _listed(lr_rule, LR_RULE, LR_RULES)))
+    if warmup_epochs is not None:
+        varied.append((WARMUP, _listed(warmup_epochs, WARMUP, None)))
+    fields: dict[str, object] = {"goal": goal, **({"repeats": seeds} if seeds is not None else {})}
+    return {**fields, **({"vary": tuple(varied)} if varied else {})}
+
+
+def checked_goal(study: Study, *, python: str) -> Study:
+    """The study with what its workload says of it: metric, direction, samples; refused here if it cannot be done."""
+    goal = study.goal
+    if goal is None:
+        return study
+    if goal.seeds is None:
+        study = replace(study, repeats=_SEEDS)
+        goal = replace(goal, seeds=_SEEDS)
+    unasked = Study(study.workload)
+    study = replace(
+        study,
+        goal=goal,
+        timeout_s=_TIMEOUT_S if study.timeout_s == unasked.timeout_s else study.timeout_s,
+        hang_s=_HANG_S if study.hang_s == unasked.hang_s else study.hang_s,
+    )
+    if study.workload.kind != "workload":
+        _check_script(study)
+        return study
+    return _as_workload_says(study, goal, python=python)
+
+
+def _as_workload_says(study: Study, goal: Goal, *, python: str) -> Study:
+    if goal.data is not None:  # asked when the study was made
+        return study
+    sizes = set()
+    for trial in plan_study(study).trials:
+        point = trial.point
+        size = (point.workers, point.global_batch)
+        if size in sizes:
+            continue
+        sizes.add(size)
+        said = checked_workload(
+            study.workload.name,
+            trial.args,
+            python=python,
+            workers=point.workers,
+            search=workloads_path(),
+            directory=study.directory or ".",
+        )
+        samples, each = said["train_samples"], said["per_worker_batch"]
+        assert isinstance(samples, int)
+        assert isinstance(each, int)
+        goal = replace(
+            goal,
+            metric=goal.metric or str(said["goal"]),
+            rises=said["rises"] is True if goal.metric in (None, said["goal"]) else goal.rises,
+            train_samples=samples,
+            epochs=goal.epochs or int(str(said["epochs"])),
+            data=str(said["data"]),
+        )
+        if not study.per_worker_batch and not study.global_batch:
+            study = replace(study, per_worker_batch=(each,))
+    return replace(study, goal=goal)
+
+
+def _check_script(study: Study) -> None:
+    keys = [flag for flag, _ in study.vary]
+    if WARMUP in keys and not any(WARMUP in arg for arg in study.workload.args):
+        raise UsageError(
+            f"--warmup-epochs is our workloads'; {study.workload.name} may call it otherwise",
+            hint="vary the script's own flag: --vary warmup=0,5",
+        )
+    if LR_RULE in keys and study.lr is None:
+        raise UsageError(
+            f"--lr-rule scales a rate that {study.workload.name} is told, and none is named",
+            hint="--lr 0.1 --lr-flag --lr",
+        )
+    if study.goal is not None and study.goal.epochs is not None:
+        raise UsageError(
+            f"--epochs is our workloads'; {study.workload.name} is told its epochs by its own flag",
+            hint="paceline study --to-accuracy 0.9 train.py -- --epochs 15",
+        )
+
+
+def _listed(text: str, flag: str, known: Sequence[str] | None) -> tuple[str, ...]:
+    values = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    for value in values:
+        if known is not None and value not in known:
+            raise UsageError(f"{flag} {value!r} is not known", hint=f"{flag} {','.join(known)}")
+        if known is None and not (value.replace(".", "", 1).isdigit() and value.isascii()):
+            raise UsageError(f"{flag} {value!r} is not a number of epochs", hint=f"{flag} 0,5")
+    return values
