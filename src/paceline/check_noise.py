@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean
 
 from paceline.curve import Launches
-from paceline.records import Finding, Profile, TrialResult
+from paceline.records import Finding, Profile, TrialResult, WorkerRecord
 from paceline.split import number
 from paceline.units import percent_text
 
@@ -88,23 +88,29 @@ def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
     cpus = [number(w.manifest, "cpus") for r in group.results for w in r.workers]
     threads = [number(w.manifest, "threads") for r in group.results for w in r.workers]
     devices = {w.manifest.get("device") for r in group.results for w in r.workers}
+    together = max((len(_beside_first(r)) for r in group.results), default=0)
     if (
         cpus
         and cpus[0]
         and threads
         and threads[0]
         and devices == {"cpu"}
-        and point.workers * threads[0] > cpus[0]
+        and together * threads[0] > cpus[0]
     ):
         yield Finding(
             "more-workers-than-cores",
             "doubt",
-            f"{point.id}: {point.workers} workers × {threads[0]:.0f} threads share {cpus[0]:.0f} cores: "
+            f"{point.id}: {together} workers × {threads[0]:.0f} threads share {cpus[0]:.0f} cores: "
             "this measures the operating system's scheduler, not how the training scales",
-            value=point.workers * threads[0],
+            value=together * threads[0],
             threshold=cpus[0],
             hint="use at most as many workers as cores, or more machines",
         )
+
+
+def _beside_first(result: TrialResult) -> list[WorkerRecord]:
+    """The workers on the host of worker 0."""
+    return [w for w in result.workers if w.manifest.get("host") == result.workers[0].manifest.get("host")]
 
 
 def _window_share(result: TrialResult, name: str) -> float | None:
@@ -120,11 +126,11 @@ def _window_share(result: TrialResult, name: str) -> float | None:
 
 
 def _foreign_share(result: TrialResult) -> float | None:
-    """Busy time of the host that no worker of this trial caused, as a share of all its cores."""
+    """Busy time of worker 0's host that no worker of this trial caused, as a share of all its cores."""
     busy = _window_share(result, "host_busy_s")
     if busy is None:
         return None
-    windows = [(w.manifest.get("window"), number(w.manifest, "cpus")) for w in result.workers]
+    windows = [(w.manifest.get("window"), number(w.manifest, "cpus")) for w in _beside_first(result)]
     own = 0.0
     for window, cpus in windows:
         if isinstance(window, Mapping) and cpus:

@@ -27,6 +27,7 @@ __all__ = ["main"]
 # verb: module, function, one line of help; the module is imported when the verb is used, never for --help
 VERBS = {
     "study": ("paceline.cli.study", "study", "Measure a training script at several worker counts."),
+    "join": ("paceline.cli.join_cmd", "join", "Let a study on another machine use this one as a node."),
     "plan": ("paceline.cli.study", "plan", "Show what a study would run and cost, and run nothing."),
     "show": ("paceline.cli.show", "show", "Show what a study has found so far."),
     "compare": ("paceline.cli.compare", "compare", "Compare two studies; fail a pipeline on a threshold."),

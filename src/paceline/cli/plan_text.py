@@ -30,7 +30,7 @@ def print_plan(
 ) -> None:
     """The points of which something is missing, one command each, and its price."""
     plan = plan_study(study)
-    bench = replace(bench, rendezvous=bench.rendezvous or _unknown_rendezvous)
+    bench = replace(bench, rendezvous=_unknown_rendezvous)
     todo = missing(plan, results, study)
     wall_s = sum(expected_wall_s(trial.point, results, study) for trial in todo)
     price = sum(trial.point.workers * expected_wall_s(trial.point, results, study) for trial in todo)

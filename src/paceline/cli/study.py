@@ -18,8 +18,22 @@ import typer
 from paceline import config, units
 from paceline.analysis_json import analysis_data
 from paceline.cli.answer import analysis_of_folder, print_analysis
+from paceline.cli.goal import (
+    Epochs,
+    LowerIsBetter,
+    LrRule,
+    MemoryLimit,
+    Metric,
+    SeedFlag,
+    Seeds,
+    ToAccuracy,
+    WarmupEpochs,
+    checked_goal,
+    goal_fields,
+)
 from paceline.cli.plan_text import print_json, print_plan
 from paceline.cli.progress import progress_listener
+from paceline.cli.ready import JOIN_WAIT_S, Join, JoinWait, ready
 from paceline.cli.request import request, target_of
 from paceline.cli.slurm_options import (
     Account,
@@ -122,6 +136,8 @@ def study(
     container: Container = None,
     sbatch_option: SbatchOption = None,
     emit: Emit = None,
+    join: Join = None,
+    join_wait: JoinWait = None,
     out: Out = None,
     retry_failed: Annotated[bool, typer.Option(help="Repeat trials that failed.")] = False,
     dry_run: Annotated[bool, typer.Option(help="Show what would run and cost, and stop.")] = False,
@@ -193,7 +209,9 @@ def study(
         else:
             print_plan(folder, wanted, results=read_results(folder), bench=bench, file=sys.stdout)
         return
-    measure(folder, wanted, bench=bench, retry_failed=retry_failed, json=json)
+    wait_s = units.duration(join_wait) if join_wait else JOIN_WAIT_S
+    with ready(folder, wanted, bench, join=join, wait_s=wait_s, retry_failed=retry_failed) as bench:
+        measure(folder, wanted, bench=bench, retry_failed=retry_failed, json=json)
 
 
 def plan(
@@ -253,7 +271,7 @@ def measure(folder: StudyFolder, study: Study, *, bench: Bench, retry_failed: bo
     if interrupted:
         raise Interrupted("stopped; every complete trial is kept", hint=f"{again} goes on")
     if stopped is not None:
-        print(f"stopped by the budget: {stopped}", file=sys.stderr)
+        print(f"stopped {stopped}", file=sys.stderr)
     if not any(point.step_s for point in analysis.points):
         raise NothingMeasured(
             f"no trial in {folder.root} gave a usable measurement",

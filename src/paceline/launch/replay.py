@@ -18,7 +18,10 @@ from paceline.launch.command import Command
 
 __all__ = ["ReplayLauncher"]
 
-_RECORDED = ("worker-*.jsonl", "manifest-*.json", "exit-*.json", "heartbeat-*", "out-*.log", "stacks-*.txt")
+_RECORDED = (
+    *("worker-*.jsonl", "manifest-*.json", "exit-*.json", "heartbeat-*", "out-*.log", "stacks-*.txt"),
+    *("telemetry-*.jsonl", "lost-*.json"),
+)
 
 
 @dataclass(frozen=True, slots=True)

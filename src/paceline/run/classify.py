@@ -3,7 +3,7 @@
 ok         every worker stepped to its end, whatever the exit code of a parent script
 diverged   a loss that is not finite
 oom        a worker ran out of device or host memory, or the kernel killed it for memory
-crashed    a worker raised, was killed, never stepped, or never came
+crashed    a worker raised, was killed, never stepped, or never came; a node was lost
 hung       no step for too long: the worker that is behind, and where it stands
 timeout    still going when time was up
 """
@@ -48,6 +48,7 @@ class Evidence:
     stacks: Mapping[int, str]
     log: str
     memory_kills: int  # kernel memory kills during the trial
+    lost_nodes: tuple[str, ...] = ()  # what the launcher says of nodes that went away
 
 
 def classify(evidence: Evidence) -> tuple[State, str | None]:
@@ -64,6 +65,8 @@ def classify(evidence: Evidence) -> tuple[State, str | None]:
         return "ok", None
     if len(good) > evidence.workers:
         return "crashed", f"{len(good)} workers took part where {evidence.workers} was asked for"
+    if evidence.lost_nodes:
+        return "crashed", "; ".join(evidence.lost_nodes)
     failure = _first_cause(evidence.failures)
     if failure is not None and (not _echo(failure) or _died(evidence.log) is None):
         return "oom" if failure.oom else "crashed", _failure_text(failure, evidence)
@@ -185,9 +188,9 @@ def _death(evidence: Evidence) -> tuple[State, str | None]:
 
 def _died(log: str) -> tuple[int, int] | None:
     """Which worker died first and how, from the launcher's own words."""
-    root = _ROOT_CAUSE.search(log)
-    if root is not None:
-        return int(root[1]), int(root[2])
+    roots = [(int(root[1]), int(root[2])) for root in _ROOT_CAUSE.finditer(log)]
+    if roots:  # each node's torchrun names one: a worker that was killed began it, the others only noticed
+        return min(roots, key=lambda root: root[1] >= 0)
     spawn = _SPAWN_DEATH.search(log)
     if spawn is not None:
         code = -getattr(signal, spawn[2], signal.SIGKILL) if spawn[2] else int(spawn[3])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Protocol
@@ -58,7 +59,7 @@ class Silent:
 def run_study(
     folder: StudyFolder, study: Study, *, bench: Bench, listener: Listener, retry_failed: bool = False
 ) -> str | None:
-    """Run what is missing. Why trials were left out (the budget), or None when all are done.
+    """Run what is missing. Why trials were left out (the budget, nodes), or None when all are done.
 
     Whatever ends this (Ctrl-C, kill -9, a full disk), committed trials stay and the next call runs the rest.
     """
@@ -73,20 +74,35 @@ def run_study(
         write_json(folder.plan_json, asdict(plan))
         results = read_results(folder)
         while todo := missing(plan, results, study):
-            trial, progress = todo[0], progress_of(plan, results, study)
+            trial, why = _next(todo, bench)
+            if trial is None:
+                return f"{why}; {len(todo)} trials left out"
+            progress = progress_of(plan, results, study)
             price = trial.point.workers * expected_wall_s(trial.point, results, study)
             if study.budget_device_s is not None and progress.spent_device_s + price > study.budget_device_s:
                 spent = (
                     f"{progress.spent_device_s:.0f} of {study.budget_device_s:.0f} device seconds are spent"
                 )
                 return (
-                    f"{spent} and trial {trial.id} would take about {price:.0f}; {len(todo)} trials left out"
+                    f"by the budget: {spent} and trial {trial.id} would take about {price:.0f}; "
+                    f"{len(todo)} trials left out"
                 )
             listener.started(trial, progress)
             result = run_trial(folder, study, trial, bench=bench, stepped=partial(listener.stepped, trial))
             results = (*results, result)
             listener.ended(result, progress_of(plan, results, study))
     return None
+
+
+def _next(todo: Sequence[Trial], bench: Bench) -> tuple[Trial | None, str]:
+    """The first trial that can be started now, or None and why the first of them cannot."""
+    why = ""
+    for trial in todo:
+        reason = bench.refusal(trial) if bench.refusal is not None else None
+        if reason is None:
+            return trial, ""
+        why = why or f"trial {trial.id} {reason}"
+    return None, why
 
 
 def progress_of(plan: Plan, results: tuple[TrialResult, ...], study: Study) -> Progress:

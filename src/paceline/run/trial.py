@@ -10,11 +10,13 @@ from pathlib import Path
 from paceline.launch.command import Command, Rendezvous, trial_command
 from paceline.launch.launcher import Launcher
 from paceline.launch.processes import kernel_oom_kills
+from paceline.launch.telemetry import Sampler
 from paceline.records import Study, Trial, TrialResult
 from paceline.run.classify import Evidence, classify
 from paceline.run.clock import Clock
 from paceline.run.watch import Limits, Watched, watch
 from paceline.store.paths import StudyFolder
+from paceline.store.telemetry_files import lost_nodes, telemetry
 from paceline.store.trial_files import commit, prepare
 from paceline.store.worker_files import Heartbeat, endings, failures, stacks, text_tail, worker_records
 
@@ -33,9 +35,8 @@ class Bench:
     agent: Path
     workloads: str | None  # the folder that holds our workloads, when one of them is studied
     clock: Clock
-    rendezvous: Callable[[Trial], Rendezvous] | None = (
-        None  # where the nodes of a trial meet, when there are several
-    )
+    rendezvous: Callable[[Trial], Rendezvous] | None = None  # where the nodes of a trial meet
+    refusal: Callable[[Trial], str | None] | None = None  # why a trial cannot be started now: nodes, devices
 
 
 def trial_command_at(folder: StudyFolder, study: Study, trial: Trial, bench: Bench) -> Command:
@@ -74,14 +75,21 @@ def run_trial(
     command = trial_command_at(folder, study, trial, bench)
     limits = Limits(study.timeout_s, study.hang_s)
     kills = kernel_oom_kills()
+    sampler = Sampler(path, tag=command.tag, node=0)
+
+    def looked(beats: tuple[Heartbeat, ...]) -> None:
+        sampler.look((beat.rank, beat.pid) for beat in beats)
+        stepped(beats)
+
     with open(path / _LOG, "wb") as output:
         launch = bench.launcher.start(command, output)
         try:
             watched = watch(
-                launch, path, workers=trial.point.workers, limits=limits, clock=bench.clock, stepped=stepped
+                launch, path, workers=trial.point.workers, limits=limits, clock=bench.clock, stepped=looked
             )
         finally:
             launch.end()
+            sampler.close()
     result = _result(trial, path, watched, limits=limits, memory_kills=_risen(kills))
     commit(folder, result, started=started)
     return result
@@ -89,7 +97,9 @@ def run_trial(
 
 def _result(trial: Trial, path: Path, watched: Watched, *, limits: Limits, memory_kills: int) -> TrialResult:
     records = worker_records(path)
-    log = text_tail(path / "out-main.log") + text_tail(path / _LOG, most=20_000)
+    said = [path / "out-main.log", *sorted(path.glob("out-main-*.log"))]
+    logs = [path / _LOG, *sorted(path.glob("launcher-*.log"))]  # of this node, of the others
+    log = "".join([*map(text_tail, said), *(text_tail(file, most=20_000) for file in logs)])
     state, reason = classify(
         Evidence(
             workers=trial.point.workers,
@@ -101,10 +111,11 @@ def _result(trial: Trial, path: Path, watched: Watched, *, limits: Limits, memor
             stacks=stacks(path),
             log=log,
             memory_kills=memory_kills,
+            lost_nodes=lost_nodes(path),
         )
     )
     tail = "" if state == "ok" else _tail(path, log)
-    return TrialResult(trial, state, reason, records, watched.wall_s, tail)
+    return TrialResult(trial, state, reason, records, watched.wall_s, tail, telemetry(path))
 
 
 def _tail(path: Path, log: str) -> str:

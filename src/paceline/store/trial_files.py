@@ -12,9 +12,10 @@ from paceline.errors import StudyError
 from paceline.records import STATES, Point, Trial, TrialResult
 from paceline.store.atomic import flush_folder, make_folder, write_json
 from paceline.store.paths import StudyFolder
+from paceline.store.telemetry_files import telemetry
 from paceline.store.worker_files import worker_records
 
-__all__ = ["commit", "first_started", "prepare", "read_results", "remove_incomplete", "set_aside_failed"]
+__all__ = ["commit", "first_started", "prepare", "read_result", "read_results", "remove_incomplete", "set_aside_failed"]
 
 FORMAT = 1
 _COMMIT = "trial.json"
@@ -109,4 +110,5 @@ def _result(data: Mapping[str, object], path: Path) -> TrialResult:
         workers=worker_records(path),
         wall_s=float(wall_s),
         log_tail=str(data.get("log_tail", "")),
+        telemetry=telemetry(path),
     )

@@ -1,0 +1,169 @@
+"""Where other nodes come in: the desk listens, prints a line for them to type, and knows who is here.
+
+    paceline join TOKEN@HOST:PORT
+
+A Member is a node that has joined: its number (the desk itself is node 0), its connection, and the addresses on both
+ends of it, which are the route between the two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import select
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from paceline import __version__
+from paceline.errors import PacelineError, UsageError
+from paceline.launch.route import Way, own_addresses, way_at
+from paceline.launch.wire import Refused, Wire, WireLost, desk_handshake
+
+__all__ = ["PROTOCOL", "Gate", "Invitation", "Member", "invitation"]
+
+PROTOCOL = 1
+_HELLO_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """TOKEN@HOST:PORT, any part of which may be left to the desk."""
+
+    token: str | None = None
+    host: str | None = None
+    port: int | None = None
+
+
+def invitation(text: str) -> Invitation:
+    """The parts of `TOKEN@HOST:PORT`, `@HOST`, `:PORT`, `[IPv6]:PORT`."""
+    token, _, place = text.rpartition("@")
+    host, colon, port = place.rpartition(":") if not place.endswith("]") else (place, "", "")
+    if not colon:
+        host = place
+    if colon and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise UsageError(
+            f"{port!r} in {text!r} is not a port", hint="write TOKEN@HOST:PORT, as the study printed it"
+        )
+    return Invitation(token or None, host.strip("[]") or None, int(port) if colon else None)
+
+
+class Member:
+    """One joined node, for as long as its connection holds."""
+
+    def __init__(self, wire: Wire, *, node: int, host: str) -> None:
+        self.wire = wire
+        self.node = node
+        self.host = host
+        self.lost: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"node {self.node} ({self.host}, {self.wire.peer_address})"
+
+    @property
+    def desk_way(self) -> Way:
+        """How this node reaches the desk."""
+        return way_at(self.wire.own_address)
+
+    def lose(self, why: str) -> None:
+        if self.lost is None:
+            self.lost = why
+            self.wire.close()
+
+
+class Gate:
+    """Listens for nodes from its opening until it is closed; then every node is sent home."""
+
+    def __init__(self, asked: Invitation, say: Callable[[str], None]) -> None:
+        self.token = asked.token or secrets.token_hex(12)
+        self._say = say
+        self.members: list[Member] = []
+        self._addresses = (asked.host,) if asked.host else own_addresses()
+        try:
+            self._server = _listening(asked.host, asked.port or 0)
+        except OSError as problem:
+            raise PacelineError(
+                f"cannot listen at {asked.host or 'any address'}:{asked.port or 'any port'}: {problem.strerror}",
+                hint="--join @ADDRESS:PORT, an address of this machine and a free port",
+            ) from problem
+        self.port: int = self._server.getsockname()[1]
+
+    @property
+    def join_lines(self) -> tuple[str, ...]:
+        """What to type on the other nodes: one line for each address of this machine, the likeliest first."""
+        hosts = [f"[{host}]" if ":" in host else host for host in self._addresses]
+        return tuple(f"paceline join {self.token}@{host}:{self.port}" for host in hosts)
+
+    @property
+    def present(self) -> list[Member]:
+        return [member for member in self.members if member.lost is None]
+
+    def admit(self, wait_s: float) -> Member | None:
+        """Let one waiting node in; None when none has come within `wait_s`. Strangers are turned away and named."""
+        ready, _, _ = select.select([self._server], [], [], wait_s)
+        if not ready:
+            return None
+        try:
+            connection, _ = self._server.accept()
+            member = self._welcomed(desk_handshake(connection, self.token))
+        except Refused as refusal:
+            connection.close()
+            self._say(f"{refusal.message}: turned away")
+            return None
+        except (OSError, WireLost):
+            return None  # a port scan, or a node that gave up: it may come again
+        self.members.append(member)
+        return member
+
+    def heard(self) -> None:
+        """Take in what nodes say between trials, so that one that left is known to have left."""
+        for member in self.present:
+            try:
+                while (message := member.wire.receive(0.0)) is not None:
+                    if message.kind == "leaving":
+                        member.lose("it left")
+                        break
+                else:
+                    member.wire.send("here")
+            except WireLost as problem:
+                member.lose(str(problem))
+
+    def dismiss(self, member: Member, why: str) -> None:
+        """Send one node home, and tell it why."""
+        with contextlib.suppress(WireLost):
+            member.wire.send("bye", b"", reason=why)
+        member.lose(why)
+
+    def close(self) -> None:
+        self._server.close()
+        for member in self.present:
+            with contextlib.suppress(WireLost):
+                member.wire.send("bye")
+            member.wire.close()
+
+    def _welcomed(self, wire: Wire) -> Member:
+        hello = wire.receive(_HELLO_S)
+        if hello is None or hello.kind != "hello":
+            wire.close()
+            raise WireLost("no greeting")
+        if hello.values.get("protocol") != PROTOCOL:
+            with contextlib.suppress(WireLost):
+                wire.send("refused", reason=f"the desk is Paceline {__version__}, protocol {PROTOCOL}")
+            wire.close()
+            self._say(
+                f"{hello.values.get('host')} speaks another protocol ({hello.values.get('paceline')}): turned away"
+            )
+            raise WireLost("another protocol")
+        taken = {member.node for member in self.present}
+        number = next(node for node in range(1, len(taken) + 2) if node not in taken)
+        member = Member(wire, node=number, host=str(hello.values.get("host")))
+        wire.send("welcome", node=number, paceline=__version__)
+        return member
+
+
+def _listening(host: str | None, port: int) -> socket.socket:
+    if host is None:
+        return socket.create_server(("", port))
+    family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    return socket.create_server(where[:2], family=family)

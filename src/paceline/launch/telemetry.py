@@ -1,0 +1,126 @@
+"""What workers use, sampled outside them: CPU seconds and memory from the kernel, devices from NVML.
+
+A worker is known by the process id in its heartbeat, and is sampled only when that process carries the trial's tag: on
+another node the same number is somebody else. One line per worker and moment goes to telemetry-N.jsonl of the
+trial folder (docs/format.md). A look costs the node about 0.2 ms per worker, once a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TextIO
+
+import psutil
+
+from paceline.launch.nvml import Devices, DeviceUse, devices
+from paceline.launch.processes import cores
+
+__all__ = ["Sampler"]
+
+FORMAT = 1
+PERIOD_S = 1.0
+_CHILDREN_EVERY = 5  # data loaders start once per epoch; looking for them reads the whole process table
+
+
+class Sampler:
+    """Samples the workers of one trial on this node, until it is closed. No worker here: no file."""
+
+    def __init__(self, folder: Path, *, tag: str, node: int) -> None:
+        self._path = folder / f"telemetry-{node}.jsonl"
+        self._tag = tag
+        self._node = node
+        self._file: TextIO | None = None
+        self._devices: Devices | None = None
+        self._known: dict[int, _Worker | None] = {}
+        self._looked_s = time.monotonic() - PERIOD_S
+
+    def look(self, workers: Iterable[tuple[int, int]]) -> None:
+        """Sample these workers (rank, process id), if a period has passed since the last time."""
+        if time.monotonic() - self._looked_s < PERIOD_S:
+            return
+        self._looked_s = time.monotonic()
+        for rank, pid in workers:
+            if pid not in self._known:
+                self._known[pid] = _worker_of(pid, self._tag)
+            worker = self._known[pid]
+            if worker is not None:
+                with contextlib.suppress(psutil.Error, OSError):
+                    self._write(rank, worker, self._file or self._opened())
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if self._devices is not None:
+            self._devices.close()
+            self._devices = None
+
+    def _opened(self) -> TextIO:
+        self._devices = devices()
+        self._file = self._path.open("a", encoding="utf-8")
+        header = {
+            "record": "header",
+            "format": FORMAT,
+            "node": self._node,
+            "host": socket.gethostname(),
+            "cores": cores(),
+            "nvml": self._devices.driver if self._devices else None,
+        }
+        self._file.write(json.dumps(header) + "\n")
+        return self._file
+
+    def _write(self, rank: int, worker: _Worker, file: TextIO) -> None:
+        cpu_s, rss_bytes = worker.use()
+        device = self._devices.use(worker.process.pid, worker.environment) if self._devices else None
+        line = {
+            "record": "worker",
+            "rank": rank,
+            "t_s": round(time.monotonic(), 4),
+            "cpu_s": round(cpu_s, 3),
+            "rss_bytes": rss_bytes,
+            **asdict(device or DeviceUse()),
+        }
+        file.write(json.dumps(line) + "\n")
+        file.flush()
+
+
+class _Worker:
+    """A worker's process and its children (data loaders)."""
+
+    def __init__(self, process: psutil.Process, environment: Mapping[str, str]) -> None:
+        self.process = process
+        self.environment = environment
+        self._children: list[psutil.Process] = []
+        self._looks = 0
+
+    def use(self) -> tuple[float, int]:
+        """CPU seconds so far and resident bytes now, of all of them."""
+        if self._looks % _CHILDREN_EVERY == 0:
+            self._children = self.process.children(recursive=True)
+        self._looks += 1
+        with self.process.oneshot():
+            times = self.process.cpu_times()
+            rss_bytes = self.process.memory_info().rss
+        cpu_s = times.user + times.system + times.children_user + times.children_system
+        for child in self._children:
+            with contextlib.suppress(psutil.Error):
+                own = child.cpu_times()
+                cpu_s += own.user + own.system
+                rss_bytes += child.memory_info().rss
+        return cpu_s, rss_bytes
+
+
+def _worker_of(pid: int, tag: str) -> _Worker | None:
+    """The worker with this process id, if it is one of this trial on this machine."""
+    with contextlib.suppress(psutil.Error, OSError):
+        process = psutil.Process(pid)
+        environment = process.environ()
+        if environment.get("PACELINE_TAG") == tag:
+            return _Worker(process, environment)
+    return None

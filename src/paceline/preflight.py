@@ -1,0 +1,281 @@
+"""Before the first trial: what every node is -> Findings, each with its fix.
+
+void    a trial would fail, or measure two different things: nothing is started
+doubt   trials will run, and their figures may mean something else than they seem to
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from paceline.records import Finding, Study
+from paceline.units import bytes_text, duration_text
+
+__all__ = ["Facts", "preflight_findings"]
+
+SHM_BYTES = 256 * 2**20  # a container's default is 64 MiB, which data-loader workers and NCCL outgrow
+SKEW_S = 1.0
+_OWN_PER_NODE = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")  # rightly differ from node to node
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What one node is, as far as it could be seen. None: not looked at, or not to be had there."""
+
+    node: int
+    host: str
+    machine: str | None = None  # the same for two nodes on one machine
+    address: str | None = None
+    interface: str | None = None
+    mtu_bytes: int | None = None
+    paceline: str | None = None
+    python: str | None = None
+    torch: str | None = None
+    nccl: bool | None = None
+    devices: tuple[str, ...] | None = None  # names of the CUDA devices that a worker sees
+    cores: int = 1
+    shm_free_bytes: int | None = None
+    script: str | None = None  # where it was looked for
+    script_sha256: str | None = None  # None: not there
+    beside: tuple[tuple[str, str], ...] = ()  # the Python files beside the script, and their digests
+    environment: tuple[tuple[str, str], ...] = ()
+    skew_s: float | None = None  # its clock minus the desk's
+    skew_error_s: float | None = None
+    unreachable: tuple[int, ...] = ()  # nodes whose ports it cannot reach
+
+
+def preflight_findings(study: Study, nodes: Sequence[Facts]) -> tuple[Finding, ...]:
+    """Everything that a look at the nodes says about the trials to come, void first."""
+    found = [
+        *_torch(nodes),
+        *_script(study, nodes),
+        *_reach(nodes),
+        *_cores(study, nodes),
+        *_devices(study, nodes),
+        *_shared_memory(nodes),
+        *_settings(nodes),
+        *_clocks(nodes),
+    ]
+    rank = {"void": 0, "doubt": 1, "note": 2}
+    return tuple(sorted(found, key=lambda finding: rank[finding.level]))
+
+
+def name_of(facts: Facts) -> str:
+    """node 1 (gpu07)"""
+    return f"node {facts.node} ({facts.host})"
+
+
+def _torch(nodes: Sequence[Facts]) -> Iterator[Finding]:
+    for facts in nodes:
+        if facts.torch is None:
+            yield Finding(
+                "torch-missing",
+                "void",
+                f"{name_of(facts)} has no torch in the Python that would run the script",
+                hint="paceline join … --python /path/to/env/bin/python on that node"
+                if facts.node
+                else "--python /path/to/env/bin/python, the one you train with",
+            )
+    for kind, values in (
+        ("torch", {facts.node: facts.torch for facts in nodes if facts.torch}),
+        ("python", {facts.node: _minor(facts.python) for facts in nodes if facts.python}),
+    ):
+        if len(set(values.values())) > 1:
+            shown = _each(nodes, lambda f, seen=values: seen.get(f.node))
+            yield Finding(
+                "versions-differ",
+                "void",
+                f"the nodes have different versions of {kind}: {shown}",
+                hint=f"install one version of {kind} on every node, or name the right Python: paceline join … --python",
+            )
+
+
+def _script(study: Study, nodes: Sequence[Facts]) -> Iterator[Finding]:
+    if study.workload.kind != "script":
+        return
+    for facts in nodes:
+        if facts.script_sha256 is None:
+            yield Finding(
+                "script-missing",
+                "void",
+                f"{name_of(facts)} has no file {facts.script}",
+                hint="copy it to the same path, or say where it is: paceline join … --script FOLDER"
+                if facts.node
+                else "name an existing script",
+            )
+    if len({facts.script_sha256 for facts in nodes if facts.script_sha256}) > 1:
+        shown = _each(nodes, lambda f: f.script_sha256 and f.script_sha256[:12])
+        yield Finding(
+            "script-differs",
+            "void",
+            f"the script is not the same on every node: {shown}",
+            hint="copy the desk's script to every node",
+        )
+    desk = dict(nodes[0].beside)
+    for facts in nodes[1:]:
+        other = dict(facts.beside)
+        apart = sorted(name for name in desk.keys() | other.keys() if desk.get(name) != other.get(name))
+        if apart and facts.script_sha256 is not None:
+            yield Finding(
+                "code-differs",
+                "doubt",
+                f"{len(apart)} Python files beside the script are not those of the desk on {name_of(facts)}: "
+                f"{', '.join(apart[:3])}{', …' if len(apart) > 3 else ''}",
+                value=float(len(apart)),
+                threshold=0.0,
+                hint="copy the script's folder to every node, if the script imports them",
+            )
+
+
+def _reach(nodes: Sequence[Facts]) -> Iterator[Finding]:
+    for facts in nodes:
+        for other in nodes:
+            if other.node in facts.unreachable:
+                yield Finding(
+                    "port-unreachable",
+                    "void",
+                    f"{name_of(facts)} cannot reach a port that {name_of(other)} opened at {other.address}",
+                    hint="let the nodes talk to each other on all ports (torch chooses them), or join over another "
+                    "network: --join @ADDRESS",
+                )
+    sizes = {facts.mtu_bytes for facts in nodes if facts.mtu_bytes}
+    if len(sizes) > 1:
+        yield Finding(
+            "mtu-differs",
+            "doubt",
+            f"the interfaces have different packet sizes: {_each(nodes, lambda f: f.mtu_bytes)}",
+            value=float(min(sizes)),
+            threshold=float(max(sizes)),
+            hint="set one MTU on every node: large packets may be lost on the way, and exchanges then hang",
+        )
+    machines = [facts.machine for facts in nodes if facts.machine]
+    if len(set(machines)) < len(machines):
+        yield Finding(
+            "one-machine",
+            "doubt",
+            f"{len(machines)} nodes are {len(set(machines))} machine{'s' if len(set(machines)) > 1 else ''}: they "
+            "share its cores and memory, and their exchange may not leave it",
+            value=float(len(set(machines))),
+            threshold=float(len(machines)),
+            hint="join from another machine",
+        )
+
+
+def _cores(study: Study, nodes: Sequence[Facts]) -> Iterator[Finding]:
+    workers = max(study.workers_per_node or study.workers)
+    threads = study.threads or 1
+    on_device = all(facts.devices for facts in nodes)
+    for facts in nodes:
+        if workers * threads > facts.cores and not on_device:
+            yield Finding(
+                "cores-too-few",
+                "doubt",
+                f"{name_of(facts)}: up to {workers} workers with {_threads(threads)} (OMP_NUM_THREADS) share "
+                f"{facts.cores} cores, so they slow each other down",
+                value=float(workers * threads),
+                threshold=float(facts.cores),
+                hint="fewer workers per node, or --threads 1",
+            )
+    if len({facts.cores for facts in nodes}) > 1:
+        yield Finding(
+            "cores-differ",
+            "doubt",
+            f"the nodes have different numbers of cores: {_each(nodes, lambda f: f.cores)}; the slowest sets the pace",
+            value=float(min(facts.cores for facts in nodes)),
+            threshold=float(max(facts.cores for facts in nodes)),
+            hint="study equal nodes, or read the figures as those of the slowest",
+        )
+
+
+def _devices(study: Study, nodes: Sequence[Facts]) -> Iterator[Finding]:
+    workers = max(study.workers_per_node or study.workers)
+    for facts in nodes:
+        if facts.devices and workers > len(facts.devices):
+            yield Finding(
+                "device-shared",
+                "doubt",
+                f"{name_of(facts)}: {workers} workers on {len(facts.devices)} CUDA "
+                f"device{'s' if len(facts.devices) > 1 else ''}: two workers on one device take turns",
+                value=float(workers),
+                threshold=float(len(facts.devices)),
+                hint=f"at most {len(facts.devices)} workers per node, or more devices in CUDA_VISIBLE_DEVICES",
+            )
+    kinds = {facts.node: ", ".join(sorted(set(facts.devices))) for facts in nodes if facts.devices}
+    if len(set(kinds.values())) > 1:
+        yield Finding(
+            "devices-differ",
+            "doubt",
+            f"the nodes have different devices: {_each(nodes, lambda f: kinds.get(f.node))}; the slowest sets the pace",
+            hint="study equal nodes, or read the figures as those of the slowest",
+        )
+
+
+def _shared_memory(nodes: Sequence[Facts]) -> Iterator[Finding]:
+    for facts in nodes:
+        if facts.shm_free_bytes is not None and facts.shm_free_bytes < SHM_BYTES:
+            yield Finding(
+                "shm-small",
+                "doubt",
+                f"{name_of(facts)} has {bytes_text(facts.shm_free_bytes)} free in /dev/shm: data-loader workers and "
+                "NCCL fail when it is full",
+                value=float(facts.shm_free_bytes),
+                threshold=float(SHM_BYTES),
+                hint="start the container with --shm-size 8g (or --ipc=host), or clear /dev/shm",
+            )
+
+
+def _settings(nodes: Sequence[Facts]) -> Iterator[Finding]:
+    desk = _compared(nodes[0])
+    for facts in nodes[1:]:
+        other = _compared(facts)
+        apart = sorted(name for name in desk.keys() | other.keys() if desk.get(name) != other.get(name))
+        if apart:
+            first = apart[0]
+            yield Finding(
+                "settings-differ",
+                "doubt",
+                f"{', '.join(apart)} differ{'s' if len(apart) == 1 else ''} between the desk and {name_of(facts)}: "
+                f"{first} is {desk.get(first, 'not set')} here and {other.get(first, 'not set')} there",
+                hint=f"export the same {first} on every node before paceline join",
+            )
+        if facts.paceline and nodes[0].paceline and facts.paceline != nodes[0].paceline:
+            yield Finding(
+                "paceline-differs",
+                "note",
+                f"the desk is Paceline {nodes[0].paceline}, {name_of(facts)} is {facts.paceline}; "
+                "the desk's own agent measures on both",
+            )
+
+
+def _clocks(nodes: Sequence[Facts]) -> Iterator[Finding]:
+    for facts in nodes:
+        if facts.skew_s is not None and abs(facts.skew_s) - (facts.skew_error_s or 0.0) > SKEW_S:
+            ahead = "ahead of" if facts.skew_s > 0 else "behind"
+            yield Finding(
+                "clock-skew",
+                "doubt",
+                f"the clock of {name_of(facts)} is {duration_text(abs(facts.skew_s))} {ahead} the desk's: logs of the "
+                "two cannot be laid side by side (step times are taken on each node's own clock and stay right)",
+                value=abs(facts.skew_s),
+                threshold=SKEW_S,
+                hint="start chrony or ntpd on that node",
+            )
+
+
+def _compared(facts: Facts) -> dict[str, str]:
+    return {name: value for name, value in facts.environment if name not in _OWN_PER_NODE}
+
+
+def _each(nodes: Sequence[Facts], value: object) -> str:
+    assert callable(value)
+    return ", ".join(f"{shown} on {name_of(f)}" for f in nodes if (shown := value(f)) is not None)
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'' if count == 1 else 's'} each"
+
+
+def _minor(version: str | None) -> str | None:
+    """3.11 of 3.11.4: what two interpreters must share."""
+    return None if version is None else ".".join(version.split(".")[:2])

@@ -1,0 +1,37 @@
+"""preflight.json: what the nodes were before the first trial, and what that says about the trials."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from paceline.preflight import Facts
+from paceline.records import Finding
+from paceline.records_json import plain_data, record_from
+from paceline.store.atomic import write_json
+from paceline.store.paths import StudyFolder
+
+__all__ = ["preflight_findings_of", "write_preflight"]
+
+FORMAT = 1
+_NAME = "preflight.json"
+
+
+def write_preflight(folder: StudyFolder, nodes: Sequence[Facts], findings: Sequence[Finding]) -> None:
+    """Record the look at the nodes beside the study."""
+    data = {
+        "format": FORMAT,
+        "nodes": [plain_data(facts) for facts in nodes],
+        "findings": [asdict(finding) for finding in findings],
+    }
+    write_json(folder.root / _NAME, data)
+
+
+def preflight_findings_of(folder: StudyFolder) -> tuple[Finding, ...]:
+    """What preflight said about this study; nothing where there was none, or where the file is damaged."""
+    try:
+        data = json.loads((folder.root / _NAME).read_text(encoding="utf-8"))
+        return tuple(record_from(Finding, finding) for finding in data["findings"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
