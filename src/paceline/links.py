@@ -38,6 +38,7 @@ class LinkBelief:
     latency_s: float
     latency_sd: float
     source: str
+    probed: bool = False  # by collectives over the very backend that will carry the gradients
 
 
 def measured(link: Link) -> LinkBelief:

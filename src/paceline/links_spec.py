@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from paceline.errors import UsageError
 from paceline.links import Transport, transports
 from paceline.records import DeviceProbe, Finding, LinkClass, LinkProbe, Probe
-from paceline.units import percent_text, range_text, rate_text
+from paceline.units import percent_text, rate_range_text, rate_text
 
 __all__ = ["LinkSpec", "class_text", "link_findings", "spec_from", "specs_from", "with_specs"]
 
@@ -112,8 +112,9 @@ def link_findings(links: Sequence[LinkProbe], kinds: Rows) -> tuple[Finding, ...
         transport = transports(kinds).get(link.spec.partition(" (")[0].partition("@")[0])
         low, high = _usual(transport or transports(kinds)["ethernet"])
         what = (
-            f"links {class_text(link.link)} carry {_rate_range(link)} over {link.backend}, {percent_text(ratio)} of "
-            f"the {rate_text(link.spec_bytes_per_s)} that their specification promises ({link.spec.partition(' (')[0]})"
+            f"links {class_text(link.link)} carry {rate_range_text(link.bytes_per_s)} over {link.backend}, "
+            f"{percent_text(ratio)} of the {rate_text(link.spec_bytes_per_s)} that their specification promises "
+            f"({link.spec.partition(' (')[0]})"
         )
         usual = f"links of this kind usually deliver {percent_text(low)} to {percent_text(high)}"
         if ratio < low:
@@ -151,12 +152,3 @@ def _of_device(devices: Sequence[DeviceProbe], gpus: Rows) -> str | None:
 def _names(row: Mapping[str, object]) -> tuple[str, ...]:
     names = row.get("device_names")
     return tuple(str(name) for name in names) if isinstance(names, list) else ()
-
-
-def _rate_range(link: LinkProbe) -> str:
-    """24 MB/s (23-25 MB/s)."""
-    rate = link.bytes_per_s
-    unit, size = next((u, s) for u, s in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 0.0)) if rate.value >= s)
-    size = size or 1e3
-    ends = (None if rate.low is None else rate.low / size, None if rate.high is None else rate.high / size)
-    return range_text(replace(rate, value=rate.value / size, low=ends[0], high=ends[1]), unit=f" {unit}")

@@ -9,13 +9,23 @@ bus bandwidth   size / seconds · 2(N−1)/N for an all-reduce, · (N−1)/N for
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 
 from paceline.errors import StudyError
-from paceline.records import DeviceProbe, DeviceRate, Estimate, Probe, ProbeTime
+from paceline.records import DeviceProbe, DeviceRate, Estimate, Probe, ProbeTime, TrialResult
 from paceline.stats import estimate
 
-__all__ = ["BACKENDS", "LARGEST_BYTES", "OPS", "bus_factor", "probe_from", "rounds", "sweep_sizes"]
+__all__ = [
+    "BACKENDS",
+    "LARGEST_BYTES",
+    "OPS",
+    "bus_factor",
+    "exchanged_bytes",
+    "probe_from",
+    "rounds",
+    "sweep_sizes",
+]
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter")
 BACKENDS = ("gloo", "nccl")
@@ -33,6 +43,16 @@ def sweep_sizes(largest_bytes: int) -> tuple[int, ...]:
     factor = (largest / SMALLEST_BYTES) ** (1.0 / (_SIZES - 1))
     steps = (SMALLEST_BYTES * factor**i / 1024 for i in range(_SIZES))
     return tuple(sorted({1024 * round(step) for step in steps}))
+
+
+def exchanged_bytes(results: Sequence[TrialResult]) -> int | None:
+    """What a step of several workers exchanges, the most over trials; None where nobody has looked."""
+    most = []
+    for result in results:
+        if result.trial.point.workers > 1:
+            seen = [s.exchanged_bytes for w in result.workers for s in w.samples if s.exchanged_bytes]
+            most += [int(median(seen))] if seen else []
+    return max(most, default=None)
 
 
 def rounds(op: str, workers: int) -> int:

@@ -160,12 +160,10 @@ def bytes_text(size: float | None) -> str:
 
 def rate_range_text(quantity: Estimate) -> str:
     """24.1 MB/s (23.8-24.4 MB/s): bytes per second and their interval in one unit."""
-    size, unit = next(
-        (size, prefix) for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-        if abs(quantity.value) >= size or size == 1.0
-    )
-    ends = [None if end is None else end / size for end in (quantity.low, quantity.high)]
-    return range_text(Estimate(quantity.value / size, *ends, quantity.n), unit=f" {unit}B/s")
+    scales = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+    size, prefix = next((scale for scale in scales if abs(quantity.value) >= scale[0]), (1.0, ""))
+    low, high = (None if end is None else end / size for end in (quantity.low, quantity.high))
+    return range_text(Estimate(quantity.value / size, low, high, quantity.n), unit=f" {prefix}B/s")
 
 
 def rate_text(per_second: float | None) -> str:

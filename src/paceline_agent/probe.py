@@ -1,6 +1,6 @@
 """A short benchmark of the links between workers and of their devices. It runs none of the user's code.
 
-    torchrun … -m paceline_agent.probe          PACELINE_PROBE says what is wanted (docs/format.md)
+    torchrun … -m paceline_agent.probe          PACELINE_TRIAL says what is wanted (docs/format.md)
 
 one timing   a barrier, then `calls` collectives back to back, divided by `calls`: about 5 ms, so that neither the
              clock nor the way out of the barrier counts
@@ -37,10 +37,11 @@ def main() -> None:
 
     with contextlib.suppress(Exception):
         host.die_with_parent()
-    order = json.loads(os.environ["PACELINE_PROBE"])
+    told = json.loads(os.environ["PACELINE_TRIAL"])
+    order = told["probe"]
     dist.init_process_group("gloo")  # the probe's own words travel here, whatever is probed
     try:
-        lines = Lines(order["dir"] if dist.get_rank() == 0 else None)
+        lines = Lines(told["dir"] if dist.get_rank() == 0 else None)
         lines.write([_header(order)])
         lines.write(_gathered(_worker(bool(order.get("device", True)))))
         reasons = {name: _first(_everywhere(_absent(name))) for name in order["backends"]}
@@ -247,9 +248,27 @@ def _header(order: dict[str, Any]) -> dict[str, Any]:
         "workers": dist.get_world_size(),
         "nodes": nodes,
         "torch": torch.__version__,
-        "interface": os.environ.get("GLOO_SOCKET_IFNAME") or os.environ.get("NCCL_SOCKET_IFNAME"),
-        "order": {name: value for name, value in order.items() if name != "dir"},
+        "interface": _interface(),
+        "interface_bytes_per_s": _interface_bytes_per_s(_interface()),
+        "order": order,
     }
+
+
+def _interface() -> Optional[str]:
+    return os.environ.get("GLOO_SOCKET_IFNAME") or os.environ.get("NCCL_SOCKET_IFNAME")
+
+
+def _interface_bytes_per_s(name: Optional[str]) -> Optional[float]:
+    """What a network card says of its rate. Virtual ones have no hardware behind them, and say anything."""
+    folder = f"/sys/class/net/{name}"
+    if name is None or not os.path.exists(f"{folder}/device"):
+        return None
+    try:
+        with open(f"{folder}/speed", encoding="ascii") as file:
+            megabits = int(file.read())
+    except (OSError, ValueError):
+        return None
+    return megabits * 1e6 / 8 if megabits > 0 else None
 
 
 def _node() -> str:

@@ -17,6 +17,7 @@ from paceline.analyze import study_analysis
 from paceline.answers import Ask, Cluster
 from paceline.cli.accuracy_text import comparison_lines
 from paceline.cli.plan_text import print_json
+from paceline.cli.probed import probed_in, with_probe_results, with_probed_links
 from paceline.config import command_text
 from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
 from paceline.stats import scaled
@@ -59,7 +60,9 @@ def analysis_of_folder(
         "workers": _seen(results),
         "threads_per_worker": study.threads,
     }
-    return study_analysis(study, results, source, ask=ask, cluster=cluster)
+    found = probed_in(folder)
+    analysis = study_analysis(study, results, source, ask=ask, cluster=with_probed_links(cluster, found))
+    return with_probe_results(analysis, found)
 
 
 def _seen(results: Sequence[TrialResult]) -> dict[str, list[str]]:

@@ -34,6 +34,7 @@ VERBS = {
     "analyze": ("paceline.cli.analyze_cmd", "analyze", "Analyse a table measured anywhere, or a study."),
     "project": ("paceline.cli.project_cmd", "project", "Project to worker counts that were not measured."),
     "advise": ("paceline.cli.advise_cmd", "advise", "Say what to use: fastest, cheapest, by a deadline."),
+    "probe": ("paceline.cli.probe_cmd", "probe", "Measure links and devices: latency, bandwidth, rates."),
     "report": ("paceline.cli.report_cmd", "report", "Render a page, or Markdown, LaTeX, CSV, text, figures."),
     "horovod": (
         "paceline.cli.horovod_cmd",

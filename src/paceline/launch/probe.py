@@ -41,7 +41,6 @@ def probe_command(
         *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)),
     ]
     order = {
-        "dir": folder,
         "backends": list(backends),
         "sizes": list(sizes),
         "seconds": seconds,
@@ -49,9 +48,9 @@ def probe_command(
     }
     return Command(
         argv=(python, "-m", TORCHRUN, *torchrun_options(trial, rendezvous), "-m", "paceline_agent.probe"),
-        directory=folder,
+        directory=os.sep,  # one that every node has
         environment={
-            "PACELINE_PROBE": json.dumps(order),
+            "PACELINE_TRIAL": json.dumps({"dir": folder, "probe": order}),
             "PACELINE_TAG": tag,
             "PYTHONPATH": os.pathsep.join(searched),
             "OMP_NUM_THREADS": str(threads),

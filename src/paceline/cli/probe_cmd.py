@@ -1,0 +1,246 @@
+"""`paceline probe`: what the links between workers and their devices do, measured with none of the user's code."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paceline.cli.answer import finding_lines
+from paceline.cli.plan_text import print_json
+from paceline.cli.probe_text import probe_lines
+from paceline.cli.probed import Probed, probed
+from paceline.config import backends
+from paceline.data import shipped
+from paceline.errors import Interrupted, UsageError
+from paceline.launch.interpreter import interpreter, package_folder
+from paceline.launch.local import LocalLauncher
+from paceline.launch.processes import cores
+from paceline.links_spec import specs_from
+from paceline.probe import BACKENDS, LARGEST_BYTES, exchanged_bytes, sweep_sizes
+from paceline.probe_nccl import read_nccl_tests
+from paceline.records import Probe, Study
+from paceline.records_json import plain_data
+from paceline.run.clock import SystemClock
+from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
+from paceline.store.lock import locked
+from paceline.store.paths import StudyFolder
+from paceline.store.probe_files import read_probes, store_nccl_tests
+from paceline.store.study_file import read_study
+from paceline.store.trial_files import read_results
+from paceline.units import bytes_of, bytes_text, count_range, duration
+
+__all__ = ["probe"]
+
+
+def probe(
+    study: Annotated[
+        Path | None, typer.Argument(metavar="[STUDY]", help="The study that the probe is for and stays with.")
+    ] = None,
+    workers: Annotated[
+        str | None,
+        typer.Option(help="Worker counts: 2,4. Two counts tell a call's fixed cost from its hops."),
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="gloo, nccl or both.  [default: the study's, or gloo]")
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option("--bytes", help="The largest message: 200MB.  [default: twice the gradients, or 64MB]"),
+    ] = None,
+    seconds: Annotated[str, typer.Option(help="Measuring time for every worker count.")] = "20s",
+    device: Annotated[bool, typer.Option(help="Measure the devices too.")] = True,
+    spec: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[CLASS=]KIND|RATE",
+            help="What a link promises: between=25gbit, inside=nvlink4, tcp@50gbit.",
+        ),
+    ] = None,
+    read: Annotated[
+        Path | None,
+        typer.Option(help="Read the output of nccl-tests (all_reduce_perf …) instead of measuring."),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="CPU threads per worker.  [default: cores / workers]")
+    ] = None,
+    python: Annotated[str | None, typer.Option(help="The Python that has torch.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Keep the probe in this study or folder, or its numbers in FILE.json.")
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the numbers as JSON, and nothing else.")
+    ] = False,
+) -> None:
+    """Measure the links between workers: latency, bandwidth, bus bandwidth by size; and what their devices do.
+
+    paceline probe --workers 2,4
+
+    With a STUDY the probe stays in it, and its projections use what was measured.
+    """
+    home, file = _places(study, out)
+    asked = read_study(StudyFolder(home).study_toml) if home is not None and _is_study(home) else None
+    specs = {str(link): text for link, text in specs_from(spec or [], shipped("links")).items()}
+    with _folder(home) as root:
+        if read is not None:
+            probes = [_read(read, root, workers=workers, specs=specs)]
+        else:
+            orders = _orders(root, asked, workers, backend, size, duration(seconds), device, threads)
+            probes = _measure(root, orders, python=python or (asked.python if asked else None), specs=specs)
+        if home is not None:
+            probes = list(read_probes(root))
+        found = probed(probes)
+        _show(found, home=home, file=file, json=json)
+
+
+def _places(study: Path | None, out: Path | None) -> tuple[Path | None, Path | None]:
+    """The folder that keeps the probe, and the file for its numbers."""
+    if study is not None and not _is_study(study):
+        raise UsageError(f"{study} is not a study folder", hint="--out FOLDER keeps a probe anywhere")
+    if out is None:
+        return study, None
+    if out.suffix == ".json" and not out.is_dir():
+        return study, out
+    if study is not None:
+        raise UsageError(
+            f"the probe stays in {study}; --out {out} is another folder", hint="give one of them"
+        )
+    return out, None
+
+
+def _is_study(folder: Path) -> bool:
+    return StudyFolder(folder).study_toml.is_file()
+
+
+@contextmanager
+def _folder(home: Path | None) -> Iterator[Path]:
+    """The folder to probe in, held against other desks; a temporary one where nothing is to be kept."""
+    if home is None:
+        with tempfile.TemporaryDirectory(prefix="paceline-probe-") as temporary:
+            yield Path(temporary)
+        return
+    home.mkdir(parents=True, exist_ok=True)
+    with locked(StudyFolder(home)):
+        yield home
+
+
+def _orders(
+    root: Path,
+    study: Study | None,
+    workers: str | None,
+    backend: str | None,
+    size: str | None,
+    seconds: float,
+    device: bool,
+    threads: int | None,
+) -> list[ProbeOrder]:
+    """One launch for every worker count."""
+    names = backends(backend) if backend else (study.backends if study else ())
+    unknown = [name for name in names if name not in BACKENDS]
+    if unknown:
+        raise UsageError(f"{unknown[0]} cannot be probed", hint="--backend gloo,nccl")
+    counts = count_range(workers) if workers else _counts(study)
+    if min(counts) < 2:
+        raise UsageError("one worker has no link to probe", hint="--workers 2")
+    largest = bytes_of(size) if size else _largest(root, study)
+    return [
+        ProbeOrder(
+            count,
+            sweep_sizes(largest),
+            backends=names or ("gloo",),
+            seconds=seconds,
+            device=device and count == min(counts),
+            threads=threads or (study.threads if study and study.threads else max(1, cores() // count)),
+        )
+        for count in counts
+    ]
+
+
+def _counts(study: Study | None) -> tuple[int, ...]:
+    """2 workers, and the most that the study measures."""
+    most = 2 if study is None or study.nodes else max(study.workers)
+    return tuple(sorted({2, max(2, most)}))
+
+
+def _largest(root: Path, study: Study | None) -> int:
+    """Twice what a step exchanges, where the study has seen it."""
+    seen = None if study is None else exchanged_bytes(read_results(StudyFolder(root)))
+    return LARGEST_BYTES if seen is None else 2 * seen
+
+
+def _measure(
+    root: Path, orders: Sequence[ProbeOrder], *, python: str | None, specs: dict[str, str]
+) -> list[Probe]:
+    from paceline.cli.study import terminated_like_interrupted  # here: it imports what a study needs
+
+    bench = ProbeBench(
+        LocalLauncher(),
+        interpreter(python),
+        package_folder("paceline_agent"),
+        SystemClock(),
+        tag=hashlib.sha256(os.fsencode(root.absolute())).hexdigest()[:12] + ":",
+    )
+    probes = []
+    try:
+        with terminated_like_interrupted():
+            for order in orders:
+                most = bytes_text(order.sizes[-1])
+                print(
+                    f"probing {order.workers} workers over {', '.join(order.backends)}, 1 kB to {most}, "
+                    f"about {order.seconds + 10:.0f} s …",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                probes.append(run_probe(root, order, bench=bench, specs=specs))
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "stopped; probes that were complete are kept", hint="paceline probe again"
+        ) from None
+    return probes
+
+
+def _read(path: Path, root: Path, *, workers: str | None, specs: dict[str, str]) -> Probe:
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="check the path") from None
+    count = count_range(workers)[-1] if workers else None
+    found = read_nccl_tests(text, workers=count, source=path.name)
+    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in path.stem) or "stdin"
+    asked = {"source": path.name, "workers": count, "nodes": None, "specs": specs}
+    store_nccl_tests(text, root / "probe" / f"read-{name}", asked)
+    return found
+
+
+def _show(found: Probed, *, home: Path | None, file: Path | None, json: bool) -> None:
+    data = {
+        "format": 1,
+        "links": plain_data(found.links),
+        "devices": plain_data(found.devices),
+        "notes": list(found.notes),
+        "findings": plain_data(found.findings),
+        "folder": None if home is None else str(home / "probe"),
+    }
+    if file is not None:
+        from paceline.store.atomic import write_json
+
+        write_json(file, data)
+    if json:
+        print_json(data)
+        return
+    print("\n".join(probe_lines(found.links, found.devices)))
+    for note in found.notes:
+        print(f"note   {note}")
+    for line in finding_lines(found.findings, folder=str(home or "STUDY")):
+        print(line)
+    if home is not None and _is_study(home):
+        print(f"\nKept in {home / 'probe'}; projections use it: paceline project {home} --workers 8,16")
+    elif home is not None or file is not None:
+        print(f"\nKept in {file or home}")

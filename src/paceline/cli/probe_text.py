@@ -1,0 +1,76 @@
+"""What a probe says, as text: the links first, then every size, then devices, then what to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tabulate import tabulate
+
+from paceline.links_spec import class_text
+from paceline.probe import OPS
+from paceline.probe_device import device_lines
+from paceline.records import DeviceProbe, LinkProbe, ProbeRow
+from paceline.units import (
+    bytes_text,
+    counts_text,
+    duration_range_text,
+    duration_text,
+    percent_text,
+    rate_range_text,
+    rate_text,
+)
+
+__all__ = ["probe_lines"]
+
+_POOR_FIT = 0.2
+
+
+def probe_lines(links: Sequence[LinkProbe], devices: Sequence[DeviceProbe]) -> Iterator[str]:
+    """All that was measured."""
+    for link in links:
+        yield from _link_lines(link)
+        yield ""
+    yield from device_lines(devices)
+
+
+def _link_lines(link: LinkProbe) -> Iterator[str]:
+    nodes = f" on {link.nodes} nodes" if link.nodes > 1 else ""
+    counts = counts_text(row.workers for row in link.rows)
+    yield f"Links {class_text(link.link)}, {link.backend}, {counts} workers{nodes} ({link.source}):"
+    fixed = "with the fixed cost of a call in it (probe a second worker count to tell them apart)"
+    if link.fixed_s is not None:
+        fixed = f"and {duration_range_text(link.fixed_s)} for every call"
+    yield f"  bandwidth {rate_range_text(link.bytes_per_s)}"
+    yield f"  latency   {duration_range_text(link.latency_s)} per hop, {fixed}"
+    if link.spec_bytes_per_s:
+        share = percent_text(link.bytes_per_s.value / link.spec_bytes_per_s)
+        yield f"  specified {rate_text(link.spec_bytes_per_s)} ({link.spec}): {share} of it arrives"
+    else:
+        yield f"  specified not known here: --spec {link.link}=KIND or a rate (25gbit) compares"
+    if link.misfit_ratio is not None and link.misfit_ratio > _POOR_FIT:
+        yield (
+            f"  the times lie {percent_text(link.misfit_ratio)} off latency + size/bandwidth: "
+            "read the sizes of your gradients in the table"
+        )
+    for workers, nodes_of in dict.fromkeys((row.workers, row.nodes) for row in link.rows):
+        rows = [row for row in link.rows if (row.workers, row.nodes) == (workers, nodes_of)]
+        yield ""
+        yield _table(rows, f"{workers} workers")
+
+
+def _table(rows: Sequence[ProbeRow], title: str) -> str:
+    ops = [op for op in OPS if any(row.op == op for row in rows)]
+    cells = {(row.size_bytes, row.op): row for row in rows}
+    table = []
+    for size in sorted({row.size_bytes for row in rows}):
+        line = [bytes_text(size)]
+        for op in ops:
+            row = cells.get((size, op))
+            line += (
+                ["–", "–"]
+                if row is None
+                else [duration_text(row.seconds.value), rate_text(row.bus_bytes_per_s.value)]
+            )
+        table.append(line)
+    headers = [title, *(word for op in ops for word in (op.replace("_", "-"), "bus"))]
+    return tabulate(table, headers=headers, tablefmt="simple", disable_numparse=True, stralign="right")

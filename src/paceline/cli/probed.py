@@ -1,0 +1,63 @@
+"""What the probes of a folder say together: Links with their specification, devices with their data sheet, findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from paceline.answers import Cluster
+from paceline.data import shipped
+from paceline.links_probe import link_probes
+from paceline.links_spec import link_findings, with_specs
+from paceline.probe_device import device_findings, with_data_sheet
+from paceline.records import Analysis, DeviceProbe, Finding, LinkProbe, Probe
+from paceline.store.paths import StudyFolder
+from paceline.store.probe_files import read_probes
+
+__all__ = ["Probed", "probed", "probed_in", "with_probe_results", "with_probed_links"]
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """All that was probed."""
+
+    links: tuple[LinkProbe, ...] = ()
+    devices: tuple[DeviceProbe, ...] = ()
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def probed_in(folder: StudyFolder) -> Probed:
+    """What is kept with a study."""
+    return probed(read_probes(folder.root))
+
+
+def probed(probes: Sequence[Probe]) -> Probed:
+    """Links and devices over all probes; of a worker that was probed twice, the last."""
+    if not probes:
+        return Probed()
+    gpus, kinds = shipped("gpus"), shipped("links")
+    links = with_specs(link_probes(probes), probes, kinds=kinds, gpus=gpus)
+    latest = {device.worker: device for probe in probes for device in probe.devices}
+    devices = tuple(with_data_sheet(latest[worker], gpus) for worker in sorted(latest))
+    return Probed(
+        links,
+        devices,
+        tuple(dict.fromkeys(note for probe in probes for note in probe.notes)),
+        (*link_findings(links, kinds), *device_findings(devices)),
+    )
+
+
+def with_probed_links(cluster: Cluster | None, found: Probed) -> Cluster | None:
+    """The Cluster that an analysis is to use."""
+    return replace(cluster or Cluster(), probes=found.links) if found.links else cluster
+
+
+def with_probe_results(analysis: Analysis, found: Probed) -> Analysis:
+    """The Analysis with everything that was probed."""
+    return replace(
+        analysis,
+        links=found.links,
+        devices=found.devices,
+        findings=(*analysis.findings, *found.findings),
+    )
