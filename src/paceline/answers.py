@@ -13,7 +13,7 @@ import numpy as np
 from paceline.advise import recommendations
 from paceline.advise_options import candidates_of, decision_of
 from paceline.answers_ask import Ask, Cluster
-from paceline.answers_links import link_source, links_text, with_links, with_probed
+from paceline.answers_links import determined, link_source, links_text, with_links, with_probed
 from paceline.answers_settings import placed, wanted_settings
 from paceline.baselines import METHODS, held_out_error
 from paceline.convergence import EpochsLaw, convergence_of, epochs_law
@@ -220,7 +220,8 @@ def _compared(
 def _fit_record(
     law: Law, everything: Observed, cluster: Cluster, ask: Ask, projected: Sequence[Projection], *, which: str
 ) -> Fit:
-    unknown = unidentified(law)
+    probed = determined(cluster)
+    unknown = tuple(name for name in unidentified(law) if name not in probed)
     text = f"{which}{len(law.observed.time_s)} settings, {len(law.members)} structures of equal weight"
     if unknown:
         words = ["fixed cost" if name == "fixed_s" else _words(name) for name in unknown]

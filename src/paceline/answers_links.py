@@ -11,7 +11,7 @@ from paceline.links_probe import belief_of
 from paceline.records import Link, LinkClass, Projection
 from paceline.units import duration_text, rate_text
 
-__all__ = ["link_source", "links_text", "with_links", "with_probed"]
+__all__ = ["determined", "link_source", "links_text", "with_links", "with_probed"]
 
 
 def with_links(cluster: Cluster, links: Mapping[str, Link]) -> Cluster:
@@ -31,6 +31,17 @@ def with_probed(cluster: Cluster, backend: str | None) -> Cluster:
         inside=found.get("inside", cluster.inside),
         between=found.get("between", cluster.between),
     )
+
+
+def determined(cluster: Cluster) -> set[str]:
+    """Parameters of a Fit that are known from a probe, whatever the step times say of them."""
+    names = {"inside_node": cluster.inside, "between_nodes": cluster.between}
+    return {
+        f"{what}_{name}_s"
+        for name, link in names.items()
+        if link is not None and link.probed
+        for what in ("exchange", "latency")
+    }
 
 
 def links_text(cluster: Cluster) -> str:

@@ -109,7 +109,8 @@ def link_of(probe: LinkProbe) -> Link:
     """The Link as the step law takes it: at the most workers probed, all latency of a call shared out over its hops."""
     hops = _hops("all_reduce", probe.workers, probe.nodes)
     latency = probe.latency_s.value + (0.0 if probe.fixed_s is None else probe.fixed_s.value / hops)
-    said = f"{probe.source}: {probe.backend}, {probe.workers} workers"
+    said = f"probed over {probe.backend} at {probe.workers} workers"
+    said += "" if probe.source == "paceline probe" else f", {probe.source}"
     return Link(latency, probe.bytes_per_s.value, probe.link, said)
 
 
@@ -117,12 +118,12 @@ def belief_of(probe: LinkProbe) -> LinkBelief:
     """What a probe makes one believe: 10 % in rate and 30 % in latency, less sure where passes or sizes disagree.
 
     Training exchanges while it computes, and a probe does not: no number of passes makes it surer than that. Over
-    gloo, which sends rings and nothing else, the rate of a probe of 2 was that of 4 to 16 workers within 2 %
-    (evidence of the laboratory); sizes that disagree there do so by latency.
+    gloo, which sends rings and nothing else, the rate between 2 nodes was that of 4 to 16 within 2 % (evidence of
+    the laboratory); sizes that disagree there do so by latency. Inside a node workers share its cores and memory.
     """
     believed = measured(link_of(probe))
     misfit = probe.misfit_ratio or 0.0
-    if probe.backend == "gloo":
+    if probe.backend == "gloo" and probe.link == "between":
         return replace(
             believed,
             bytes_sd=max(_RING_SD, _log_sd(probe.bytes_per_s)),
