@@ -1,0 +1,230 @@
+"""Studies on a real Slurm: two nodes, real training over gloo, and the ways in which a job or its shell may end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from paceline.launch.command import Command
+from paceline.launch.slurm import SlurmLauncher
+from paceline.launch.slurm_client import steps
+from paceline.records import Allocation
+from paceline.slurm import Job, sbatch_script
+from paceline.store.paths import StudyFolder
+from paceline.store.trial_files import read_results
+from tests.desk import DESK, SCRIPTS, SMALL, desk, environment, processes_of
+from tests.slurm_cluster import absent, cluster
+
+pytestmark = [
+    pytest.mark.skipif(absent() is not None, reason=f"no Slurm here: {absent()}"),
+    pytest.mark.timeout(600),
+]
+TRAIN = str(SCRIPTS / "faults_train.py")
+NEVER_ENDS = ("--steps", "100000", "--warmup", "2", "--repeats", "1")
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    with cluster(tmp_path_factory.mktemp("slurm")) as made:
+        os.environ.update(made.environment)
+        yield made
+        for name in made.environment:
+            del os.environ[name]
+
+
+class Watching:
+    """A desk on the login node whose words are kept in a file."""
+
+    def __init__(self, *args, cwd, name="desk"):
+        self.log = Path(cwd) / f"{name}.log"
+        with open(self.log, "wb") as out:
+            self.process = subprocess.Popen(
+                [*DESK, "study", *map(str, args)], cwd=cwd, env=environment(), stdout=out, stderr=out
+            )
+
+    def until(self, text, timeout_s=120):
+        """Wait until the desk has said this."""
+        wait_for(
+            lambda: text in self.said or self.process.poll() is not None, f"{text!r}: {self.log}", timeout_s
+        )
+        assert text in self.said, self.said
+        return self
+
+    @property
+    def said(self):
+        return self.log.read_text()
+
+    def end(self, timeout_s=240):
+        return self.process.wait(timeout=timeout_s)
+
+
+def wait_for(holds, what, timeout_s=120):
+    until = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < until, f"not within {timeout_s} s: {what}"
+        time.sleep(0.2)
+
+
+def jobs_of(root):
+    return [job["id"] for job in json.loads((root / "slurm" / "jobs.json").read_text())["jobs"]]
+
+
+def states_of(root):
+    return {result.trial.id: result.state for result in read_results(StudyFolder(root))}
+
+
+# ------------------------------------------------------------------ one allocation, whatever becomes of the shell
+
+
+@pytest.fixture(scope="module")
+def measured(slurm, tmp_path_factory):
+    """Submitted from a shell that is killed at once, and found again by another desk, which follows it to its end."""
+    where = tmp_path_factory.mktemp("measured")
+    asked = ("--on", "slurm", "--nodes", "1,2", "--time", "30min", *SMALL, "--out", "s", TRAIN)
+    shell = Watching(*asked, cwd=where, name="shell").until("is submitted")
+    shell.process.kill()
+    shell.process.wait()
+    second = desk("study", "s", cwd=where, timeout=400)
+    return where / "s", second
+
+
+def test_one_job_measures_every_point_after_its_shell_was_killed(measured):
+    root, second = measured
+    assert second.returncode == 0, second.stderr
+    assert states_of(root) == {"n1-w1-1": "ok", "n2-w2-1": "ok"}
+    assert len(jobs_of(root)) == 1
+
+
+def test_a_desk_that_comes_back_follows_the_job_it_finds(measured):
+    root, second = measured
+    job = jobs_of(root)[0]
+    assert f"is under way: job {job}" in second.stderr
+    assert "trial n2-w2-1" in second.stderr
+    assert f"job {job} completed" in second.stderr
+    assert "submitted" not in second.stderr
+
+
+def test_the_nodes_and_the_interface_they_exchange_over_are_said_aloud(measured):
+    root, _ = measured
+    said = (root / "slurm" / f"job-{jobs_of(root)[0]}.log").read_text()
+    assert "n1 (127.0.0.1 over lo, " in said
+    assert "n2 (127.0.0.1 over lo, " in said
+    assert "by route to the first" in said
+
+
+def test_a_finished_study_is_analysed_again_without_a_job(measured):
+    root, _ = measured
+    again = desk("study", root, "--json", cwd=root.parent)
+    assert again.returncode == 0, again.stderr
+    assert [point["workers"] for point in json.loads(again.stdout)["points"]] == [1, 2]
+    assert len(jobs_of(root)) == 1
+
+
+# ------------------------------------------------------------------ a job that somebody cancels
+
+
+def test_a_cancelled_job_keeps_nothing_half_and_the_next_desk_submits_the_rest(slurm, tmp_path):
+    study = Watching("--on", "slurm", "--nodes", "1", *NEVER_ENDS, "--out", "s", TRAIN, cwd=tmp_path)
+    trial = tmp_path / "s" / "trials" / "n1-w1-1"
+    wait_for((trial / "heartbeat-0").exists, study.log)
+    job = jobs_of(tmp_path / "s")[0]
+    slurm.call("scancel", job)
+    assert study.end() == 130, study.said
+    assert f"job {job} was cancelled: 1 trials are left; what was measured is kept" in study.said
+    assert "submits the rest" in study.said
+    wait_for(lambda: not processes_of(tmp_path / "s"), "processes of the cancelled job")
+    assert not (trial / "trial.json").exists()
+
+    slurm.call("scontrol", "update", "PartitionName=main", "State=DOWN")
+    try:
+        second = Watching("s", cwd=tmp_path, name="second").until("waits (PartitionDown)")
+        assert (
+            f"job {job} was cancelled: 1 trials are left; what was measured is kept; submitting again"
+            in second.said
+        )
+        newer = jobs_of(tmp_path / "s")[-1]
+        refused = desk("study", "s", "--repeats", "4", cwd=tmp_path)
+        assert refused.returncode == 1
+        assert f"job {newer} is working on the study as it was asked for" in refused.stderr
+        second.process.send_signal(signal.SIGINT)
+        assert second.end() == 130
+        assert f"job {newer} goes on without this shell" in second.said
+        assert slurm.state(newer) == "PENDING"
+    finally:
+        slurm.call("scontrol", "update", "PartitionName=main", "State=UP")
+        slurm.call("scancel", "--name", slurm.call("squeue", "-h", "-o", "%j"), check=False)
+
+
+# ------------------------------------------------------------------ one trial as a step
+
+
+@pytest.fixture
+def allocation(slurm, tmp_path):
+    """A job that holds both nodes and does nothing."""
+    job = slurm.call("sbatch", "--parsable", "-N2", "-o", tmp_path / "log", "--wrap", "sleep 600")
+    wait_for(lambda: slurm.state(job) == "RUNNING", f"job {job}")
+    yield SlurmLauncher(job, slurm.nodes, "127.0.0.1")
+    slurm.call("scancel", job)
+    wait_for(lambda: slurm.state(job) != "COMPLETING", f"the end of job {job}")
+
+
+def command(tmp_path, *words, nodes=2):
+    argv = (sys.executable, *words, "--nnodes", str(nodes))
+    agent = str(Path(__file__).parent.parent / "src")
+    known = {"PACELINE_TAG": "abc:t1", "PYTHONPATH": agent}
+    return Command(argv, str(tmp_path), known, str(tmp_path), "abc:t1")
+
+
+def test_a_step_runs_once_per_node_and_ends_on_all_of_them(allocation, slurm, tmp_path):
+    """Its processes drop their tag, as if on another machine: only Slurm can reach them."""
+    code = (
+        "import os; from pathlib import Path; del os.environ['PACELINE_TAG'];"
+        "Path('pid-' + os.environ['SLURMD_NODENAME']).write_text(str(os.getpid()));"
+        "os.execvp('sleep', ['sleep', '600'])"
+    )
+    with open(tmp_path / "log", "wb") as output:
+        launch = allocation.start(command(tmp_path, "-c", code), output)
+    wait_for(lambda: all((tmp_path / f"pid-{node}").exists() for node in slurm.nodes), tmp_path / "log")
+    assert launch.exit_code() is None
+    sleepers = [psutil.Process(int((tmp_path / f"pid-{node}").read_text())) for node in slurm.nodes]
+    launch.end()
+    launch.end()
+    assert steps(allocation.job, named="paceline-") == ()
+    assert psutil.wait_procs(sleepers, timeout=10)[1] == []
+
+
+def test_stacks_are_asked_of_those_who_answer_on_every_node(allocation, slurm, tmp_path):
+    code = (
+        "import os, signal, time; from pathlib import Path; here = Path.cwd(); node = os.environ['SLURMD_NODENAME'];"
+        "signal.signal(signal.SIGRTMIN + 7, lambda *a: (here / f'asked-{node}').touch());"
+        "(here / f'ready-{node}').touch(); time.sleep(600) or time.sleep(600)"
+    )
+    with open(tmp_path / "log", "wb") as output:
+        launch = allocation.start(command(tmp_path, "-c", code), output)
+    try:
+        wait_for(lambda: all((tmp_path / f"ready-{node}").exists() for node in slurm.nodes), tmp_path / "log")
+        assert launch.ask_stacks(1)
+        wait_for(lambda: all((tmp_path / f"asked-{node}").exists() for node in slurm.nodes), "an answer", 20)
+        assert launch.exit_code() is None
+    finally:
+        launch.end()
+
+
+def test_sbatch_reads_hostile_values_back_as_they_were(slurm, tmp_path):
+    hostile = 'it\'s "x" $HOME `id` a\\b #c'
+    folder = tmp_path / "a b %j ä"
+    folder.mkdir()
+    script = tmp_path / "job.sbatch"
+    job = Job("n", str(folder), "/bin/false", 1, 1, str(folder))
+    script.write_text(sbatch_script(Allocation(options=(f"comment={hostile}",)), job))
+    number = slurm.call("sbatch", "--parsable", script)
+    assert f"Comment={hostile}\n" in slurm.call("scontrol", "show", "job", number)
+    log = folder / f"job-{number}.log"
+    wait_for(lambda: log.exists() and "import paceline with /bin/false" in log.read_text(), f"{log}")
+    wait_for(lambda: slurm.state(number) == "FAILED", "a desk that cannot start fails its job")
