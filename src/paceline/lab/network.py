@@ -1,7 +1,8 @@
 """Hosts, links and the switch between them, in the kernel.
 
 host eth0 ── veth ── pI, a port of br0 in the switch's own namespace          the root namespace is not touched
-rate      token bucket (tbf) at both ends of a link; where the kernel has no tbf, htb
+rate      token bucket (tbf) on what a host sends; where the kernel has no tbf, htb. A link slower than the others has
+          one at the switch's port too, for what comes from faster ones
 delay     netem at the switch's ports; where the kernel has no netem, hosts hang on a userspace switch (switch.py)
 cut       the switch's port goes down: the host sees no carrier
 lose      the port stays up and drops every frame: the host sees nothing
@@ -19,12 +20,13 @@ from paceline.lab.system import ask, do
 
 __all__ = ["build", "cut", "heal", "lose", "port", "remove", "shape", "uses_userspace_switch"]
 
-_BURST_BYTES = (
-    32_000  # so many bytes pass an idle link at once; small, or short messages would not feel the rate
-)
-_BURST_S = 0.0005
+# so many bytes pass an idle link at once: few, or short messages would not feel the rate. The kernel hands a link
+# pieces of this size whole; larger ones it would have to cut, which costs the hosts CPU time
+_PIECE_BYTES = 8_192
+_BURST_BYTES = 9_216
+_BURST_S = 0.0002
+_UNSHAPED = 1e15
 _QUEUE_S = 0.4  # of traffic waits in a link before frames are dropped
-_READY_S = 10.0
 
 
 def build(lab: Lab) -> None:
@@ -43,11 +45,12 @@ def build(lab: Lab) -> None:
             _plug(lab, host)
         do("ip", "-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
         do("ip", "-n", host.namespace, "link", "set", "eth0", "up")
+        ask("ip", "-n", host.namespace, "link", "set", "eth0", "gso_max_size", str(_PIECE_BYTES))
         shape(lab, host, host.bits_per_s)
 
 
 def shape(lab: Lab, host: Host, bits_per_s: float | None) -> None:
-    """Give a host's link another rate, at once, both ways (a userspace switch: what the host sends)."""
+    """Give a host's link another rate, at once."""
     _rate(host.namespace, "eth0", bits_per_s)
     if uses_userspace_switch(lab):
         return
@@ -55,7 +58,8 @@ def shape(lab: Lab, host: Host, bits_per_s: float | None) -> None:
         delay = f"{round(lab.delay_s * 1e6)}us"
         do("tc", "-n", lab.switch, "qdisc", "replace", "dev", port(host), "root", "netem", "delay", delay)
     else:
-        _rate(lab.switch, port(host), bits_per_s)
+        fastest = max(other.bits_per_s or _UNSHAPED for other in lab.hosts)
+        _rate(lab.switch, port(host), bits_per_s if (bits_per_s or _UNSHAPED) < fastest else None)
 
 
 def cut(lab: Lab, host: Host) -> None:
@@ -139,20 +143,17 @@ def _has_netem(lab: Lab) -> bool:
 def _start_userspace_switch(lab: Lab) -> None:
     """Start switch.py, tagged with the lab's name, and wait until it holds an interface in every host."""
     words = [f"{lab.delay_s!r}", *(host.namespace for host in lab.hosts)]
-    process = subprocess.Popen(
+    done = subprocess.run(
         [sys.executable, "-m", "paceline.lab.switch", *words],
         env={**os.environ, "PACELINE_TAG": f"{lab.name}:switch"},
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert process.stdout is not None and process.stderr is not None
-    if process.stdout.readline().strip() != b"ready":
-        said = process.stderr.read().decode(errors="replace").strip()
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
         raise PacelineError(
-            f"the userspace switch did not start: {said.splitlines()[-1] if said else 'no reason given'}",
+            f"the userspace switch did not start: {said[-1] if said else 'no reason given'}",
             hint="it needs /dev/net/tun; leave out --delay to do without",
         )
-    process.stdout.close()
-    process.stderr.close()

@@ -2,8 +2,8 @@
 
     python -m paceline.lab.switch DELAY_S NAMESPACE…
 
-It makes a TAP interface eth0 in every namespace, learns which address lives where, and passes each frame on DELAY_S
-after it came. It ends when its namespaces are gone.
+It makes a TAP interface eth0 in every namespace, goes into the background, learns which address lives where, and passes
+each frame on DELAY_S after it came. It ends when its namespaces are gone.
 """
 
 from __future__ import annotations
@@ -33,8 +33,12 @@ def main(words: Sequence[str]) -> int:
     """Pass frames until the namespaces are gone."""
     delay_s, namespaces = float(words[0]), list(words[1:])
     taps = [_open_tap(name) for name in namespaces]
-    print("ready", flush=True)
-    os.close(1)
+    if os.fork():  # the interfaces are there: whoever waits for this process may go on
+        os._exit(0)
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
     _pass_frames(taps, delay_s, [f"/run/netns/{name}" for name in namespaces])
     return 0
 

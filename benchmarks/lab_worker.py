@@ -1,0 +1,173 @@
+"""One worker of benchmarks/lab_prediction.py: real DistributedDataParallel over gloo, many cells in one process group.
+
+    python benchmarks/lab_worker.py TASKS.json          RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT in the environment
+
+A stage begins when the driver has shaped the links and written its .go file. Cells compute by sleeping (several hosts
+fit on two cores then) or for real; gradients, buckets, exchange and optimizer are real always. Bucket times come from
+the agent's own Timeline, link times from its own probe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from time import perf_counter, process_time
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from paceline_agent.probe import sweep
+from paceline_agent.timeline import Timeline
+
+WARM = 2  # DDP rebuilds its buckets after the first step
+FORWARD = 1 / 3  # of the computation
+
+
+class Sleep(torch.autograd.Function):
+    """A layer that takes its time, forward and backward, and has a gradient of its weight's size."""
+
+    @staticmethod
+    def forward(ctx, x, weight, forward_s, backward_s):
+        ctx.backward_s, ctx.shape = backward_s, weight.shape
+        time.sleep(forward_s)
+        return x + 0.0
+
+    @staticmethod
+    def backward(ctx, grad):
+        time.sleep(ctx.backward_s)
+        return grad, torch.ones(ctx.shape), None, None
+
+
+class Sleeping(torch.nn.Module):
+    """Layers of [bytes, share of the computation], in forward order."""
+
+    def __init__(self, layers, compute_s):
+        super().__init__()
+        self.weights = torch.nn.ParameterList(torch.zeros(int(size) // 4) for size, _ in layers)
+        self.seconds = [compute_s * share for _, share in layers]
+
+    def forward(self, x):
+        for weight, seconds in zip(self.weights, self.seconds, strict=True):
+            x = Sleep.apply(x, weight, seconds * FORWARD, seconds * (1 - FORWARD))
+        return x
+
+
+def real_network(name):
+    """Small networks that really compute, and a batch for them."""
+    torch.manual_seed(0)
+    if name == "real-cnn":
+        layers = [
+            torch.nn.Conv2d(3, 32, 3, padding=1),
+            torch.nn.ReLU(),
+            torch.nn.Conv2d(32, 32, 3, padding=1),
+        ]
+        layers += [
+            torch.nn.ReLU(),
+            torch.nn.AdaptiveAvgPool2d(8),
+            torch.nn.Flatten(),
+            torch.nn.Linear(2048, 256),
+        ]
+        return torch.nn.Sequential(*layers, torch.nn.ReLU(), torch.nn.Linear(256, 10)), torch.randn(
+            16, 3, 32, 32
+        )
+    layers = [part for _ in range(4) for part in (torch.nn.Linear(512, 512), torch.nn.ReLU())]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(512, 10)), torch.randn(128, 512)
+
+
+def cell_result(cell):
+    """Seconds of every step and wait of every worker, and where there is one worker, the bucket timeline."""
+    if cell.get("layers"):
+        network, x = Sleeping(cell["layers"], cell["compute_s"]), torch.zeros(1)
+    else:
+        network, x = real_network(cell["network"])
+    ddp = DistributedDataParallel(network, bucket_cap_mb=cell["cap_mb"], init_sync=False)
+    if cell.get("fp16"):
+        ddp.register_comm_hook(None, fp16_compress_hook)
+    ddp._set_ddp_runtime_logging_sample_rate(1)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-3)
+    timeline, steps, waits = Timeline(), [], []
+    dist.barrier()
+    closed = perf_counter()
+    optimizer_s, cpu_s = 0.0, 0.0
+    for k in range(WARM + cell["steps"]):
+        if k == WARM:
+            cpu_s = -process_time()
+        if k == WARM and dist.get_world_size() == 1:
+            timeline.open(ddp, on_device=False)
+            timeline.step_ended(closed)
+        for micro in range(cell.get("accumulate", 1), 0, -1):
+            with contextlib.nullcontext() if micro == 1 else ddp.no_sync():
+                ddp(x).square().mean().backward()
+        stamps = logged(ddp)
+        arrived = stamps["backward_compute_time_end"]
+        timeline.after_backward((stamps["backward_compute_time_start"] * 1e-9, arrived * 1e-9))
+        begun = perf_counter()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        now = perf_counter()
+        timeline.step_ended(now)
+        if k >= WARM:
+            steps.append(now - closed)
+            waits.append((stamps["backward_comm_time_end"] - arrived) * 1e-9)
+            optimizer_s += (now - begun) / cell["steps"]
+        closed = now
+    cpu_s = (cpu_s + process_time()) / cell["steps"]
+    found = timeline.result()
+    timeline.close()
+    size = sum(p.numel() * p.element_size() for p in network.parameters())
+    del ddp, optimizer, network
+    gc.collect()
+    own = {"steps_s": steps, "waits_s": waits, "optimizer_s": optimizer_s, "cpu_s_per_step": cpu_s}
+    return {"bytes": size, "timeline": found, "workers": everywhere(own)}
+
+
+def logged(ddp):
+    ddp.logger.set_runtime_stats_and_log()
+    return ddp.logger._get_ddp_logging_data().ints_map
+
+
+def everywhere(value):
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
+
+
+def probe_result(task):
+    """The rows of the agent's own sweep, as probe.jsonl would hold them."""
+    rows = []
+    for records in sweep(task["sizes"], task["ops"], seconds=task["seconds"]):
+        rows += [{"backend": "gloo", "device": "cpu", **record} for record in records]
+    return {"rows": rows}
+
+
+def main():
+    order = json.loads(Path(sys.argv[1]).read_text())
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    folder, rank = Path(order["folder"]), dist.get_rank()
+    with open(os.devnull if rank else order["out"], "a", encoding="utf-8") as out:
+        for number, stage in enumerate(order["stages"]):
+            go = folder / f"{order['name']}-{number}.go"
+            if rank == 0:
+                go.with_suffix(".ready").touch()
+            while not go.exists():
+                time.sleep(0.05)
+            dist.barrier()
+            for task in stage["tasks"]:
+                result = probe_result(task) if task["kind"] == "probe" else cell_result(task)
+                row = {"launch": order["name"], "stage": stage["name"], **task, **result, "at": time.time()}
+                out.write(json.dumps(row) + "\n")
+                out.flush()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
