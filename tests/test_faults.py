@@ -114,7 +114,9 @@ def test_hostile_names_are_data_never_code(tmp_path):
 
 
 def test_an_interrupt_leaves_a_valid_study_that_goes_on(tmp_path):
-    asked = ("study", "--workers", "1,2", *SMALL, "--out", "s", FAULTY)
+    held = tmp_path / "held"
+    held.touch()  # while it is there, worker 1 of 2 does not go on
+    asked = ("study", "--workers", "1,2", *SMALL, "--out", "s", FAULTY, "--", "--fault", f"held-by:{held}")
     first = started_desk(*asked, cwd=tmp_path)
     wait_for(
         lambda: (tmp_path / "s/trials/w1-1/trial.json").exists() and (tmp_path / "s/trials/w2-1").exists()
@@ -124,6 +126,7 @@ def test_an_interrupt_leaves_a_valid_study_that_goes_on(tmp_path):
     assert not processes_of(tmp_path / "s")
     kept = (tmp_path / "s/trials/w1-1/trial.json").stat().st_mtime_ns
     assert json.loads((tmp_path / "s/analysis.json").read_text())["points"][0]["state"] == "ok"
+    held.unlink()
     again = desk("study", "s", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "s/trials/w1-1/trial.json").stat().st_mtime_ns == kept

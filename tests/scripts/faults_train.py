@@ -23,6 +23,9 @@ def go_wrong(fault: str) -> None:
         raise MemoryError
     if fault == "hang":
         time.sleep(3600)
+    if fault.startswith("held-by:"):
+        while os.path.exists(fault.partition(":")[2]):
+            time.sleep(0.05)
     if fault == "exit":
         sys.exit(7)
     if fault == "kill":
