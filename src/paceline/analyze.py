@@ -33,14 +33,18 @@ def study_analysis(
     *,
     ask: Ask | None = None,
     cluster: Cluster | None = None,
+    preflight: Sequence[Finding] = (),
 ) -> Analysis:
-    """Everything that the Trials of a Study say. `source`: where they come from, for the report's provenance."""
+    """Everything that the Trials of a Study say. `source`: where they come from, for the report's provenance.
+
+    `preflight`: what a look at the nodes said before the first trial.
+    """
     groups = launches(plan_study(study).points, results, warmup=study.warmup, steps=study.steps)
     seen = with_seen(cluster, results)
     profiles = _with_backend(curve(groups), seen.backend)
     findings = study_findings(groups, profiles)
     found = _answers(profiles, findings, ask or Ask(), seen)
-    findings = (*findings, *found.findings)
+    findings = (*findings, *_still_open(preflight, findings), *found.findings)
     analysis = Analysis(
         verdict=verdict(profiles, findings),
         points=profiles,
@@ -78,6 +82,12 @@ def _with_accuracy(analysis: Analysis, study: Study, goal: Goal, groups: Sequenc
         convergence=found,
         recommendations=(*advice, *analysis.recommendations),
     )
+
+
+def _still_open(preflight: Sequence[Finding], findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """What preflight said and the trials have not said better: a void let no trial run, cores were counted since."""
+    counted = any(finding.id == "more-workers-than-cores" for finding in findings)
+    return tuple(f for f in preflight if f.level != "void" and not (counted and f.id == "cores-too-few"))
 
 
 def _with_backend(profiles: Sequence[Profile], seen: str | None) -> tuple[Profile, ...]:

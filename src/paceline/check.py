@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from paceline.backends import backend_findings
 from paceline.check_limits import agent_troubles, limits
 from paceline.check_noise import noise
 from paceline.curve import Launches
 from paceline.records import Finding, Profile, TrialResult
 from paceline.split import number
+from paceline.telemetry import throttling
 
 __all__ = ["study_findings"]
 
@@ -30,8 +32,10 @@ def study_findings(groups: Sequence[Launches], profiles: Sequence[Profile]) -> t
             found += noise(group, profile)
             found += limits(group, profile)
             found += agent_troubles(group, profile)
+            found += throttling(group.point, group.uses)
     found += _horovod(groups)
     found += _learning_rate(groups)
+    found += backend_findings(groups, profiles)
     rank = {"void": 0, "doubt": 1, "note": 2}
     return tuple(sorted(found, key=lambda finding: rank[finding.level]))
 

@@ -18,6 +18,7 @@ from statistics import median
 from paceline.records import Estimate, Point, Profile, Scaling, Split, State, TrialResult
 from paceline.split import split
 from paceline.stats import estimate, estimate_signed, ratio, scaled
+from paceline.telemetry import Use, use_of, use_over
 from paceline.timeline import timeline
 
 __all__ = ["Launches", "curve", "launches"]
@@ -32,6 +33,7 @@ class Launches:
     point: Point
     results: tuple[TrialResult, ...]
     splits: tuple[Split, ...]
+    uses: tuple[Use, ...] = ()  # what those that were sampled used
 
 
 def launches(
@@ -39,11 +41,16 @@ def launches(
 ) -> tuple[Launches, ...]:
     """Results grouped by Point, in the order of the plan; the batch that was really seen filled in."""
     groups = []
+    by_point: dict[str, list[TrialResult]] = {}
+    for result in results:
+        by_point.setdefault(result.trial.point.id, []).append(result)
     for point in points:
-        own = tuple(result for result in results if result.trial.point.id == point.id)
+        own = tuple(by_point.get(point.id, ()))
         found = [split(r, warmup=warmup, steps=steps) for r in own if r.state in ("ok", "diverged")]
         splits = tuple(s for s in found if s is not None)
-        groups.append(Launches(_with_seen_batch(point, splits), own, splits))
+        used = [use_of(r, warmup=warmup, steps=steps) for r in own if r.state == "ok"]
+        uses = tuple(use for use in used if use is not None)
+        groups.append(Launches(_with_seen_batch(point, splits), own, splits, uses))
     return _with_detected_scaling(groups)
 
 
@@ -80,6 +87,12 @@ def _profile(group: Launches) -> Profile:
         overhead_s=_positive([s.overhead_s for s in splits]),
         buckets=splits[-1].buckets,
         backward_end_s=splits[-1].backward_end_s,
+        cpu_ratio=use_over(group.uses, lambda use: use.cpu_ratio),
+        gpu_ratio=use_over(group.uses, lambda use: use.gpu_ratio),
+        gpu_memory_bytes=use_over(group.uses, lambda use: use.gpu_memory_bytes),
+        gpu_clock_ratio=use_over(group.uses, lambda use: use.gpu_clock_ratio),
+        power_watts=use_over(group.uses, lambda use: use.power_watts),
+        throttled_ratio=_from_zero([use.throttled_ratio for use in group.uses]),
         own_s_by_worker=_own_s_by_worker(splits),
         timeline=timeline(splits[-1].buckets, splits[-1].busy_s),
     )

@@ -28,6 +28,7 @@ from paceline.records_probe import Probe as Probe
 from paceline.records_probe import ProbeRow as ProbeRow
 from paceline.records_probe import ProbeTime as ProbeTime
 from paceline.records_slurm import Allocation as Allocation
+from paceline.records_telemetry import Telemetry as Telemetry
 
 State = Literal["ok", "oom", "crashed", "hung", "timeout", "diverged", "cancelled"]
 Scaling = Literal["weak", "strong"]
@@ -174,23 +175,6 @@ class WorkerRecord:
     manifest: Mapping[str, object]
     marks: tuple[Mark, ...] = ()
     gradients: tuple[GradientNorm, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Telemetry:
-    """What one Worker used at one moment, sampled outside its process. Device fields are None without NVML."""
-
-    rank: int
-    node: int
-    t_s: float  # monotonic clock of the node, the one of Sample.end_s
-    cpu_s: float  # CPU seconds so far, of the worker and its children
-    rss_bytes: int
-    node_cores: int
-    gpu_ratio: float | None = None  # share of the last sampling period with a kernel under way
-    gpu_memory_bytes: int | None = None
-    gpu_clock_ratio: float | None = None  # clock of the multiprocessors / their highest clock
-    power_watts: float | None = None
-    throttled: tuple[str, ...] = ()  # why the device held its clock back
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from paceline.config import command_text
 from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
 from paceline.stats import scaled
 from paceline.store.paths import StudyFolder
+from paceline.store.preflight_file import preflight_findings_of
 from paceline.store.trial_files import first_started, read_results
 
 __all__ = ["analysis_of_folder", "analysis_text", "finding_lines", "print_analysis"]
@@ -61,7 +62,14 @@ def analysis_of_folder(
         "threads_per_worker": study.threads,
     }
     found = probed_in(folder)
-    analysis = study_analysis(study, results, source, ask=ask, cluster=with_probed_links(cluster, found))
+    analysis = study_analysis(
+        study,
+        results,
+        source,
+        ask=ask,
+        cluster=with_probed_links(cluster, found),
+        preflight=preflight_findings_of(folder),
+    )
     return with_probe_results(analysis, found)
 
 

@@ -36,6 +36,7 @@ class DeviceUse:
     gpu_clock_ratio: float | None = None
     power_watts: float | None = None
     throttled: tuple[str, ...] = ()
+    device: str | None = None
 
 
 class Devices:
@@ -65,6 +66,7 @@ class Devices:
             gpu_clock_ratio=clock / highest if clock is not None and highest else None,
             power_watts=None if milliwatts is None else milliwatts / 1000.0,
             throttled=self._reasons(handle),
+            device=self._names[index],
         )
 
     def close(self) -> None:

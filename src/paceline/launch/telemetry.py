@@ -24,7 +24,7 @@ from paceline.launch.processes import cores
 __all__ = ["Sampler"]
 
 FORMAT = 1
-PERIOD_S = 1.0
+PERIOD_S = 0.45  # the watchdog looks twice a second
 _CHILDREN_EVERY = 5  # data loaders start once per epoch; looking for them reads the whole process table
 
 

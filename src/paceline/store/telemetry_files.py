@@ -51,6 +51,7 @@ def _sample(line: Mapping[str, object], node: int, cores: int) -> Telemetry | No
         gpu_clock_ratio=_number(line.get("gpu_clock_ratio")),
         power_watts=_number(line.get("power_watts")),
         throttled=tuple(map(str, throttled)) if isinstance(throttled, list) else (),
+        device=str(line["device"]) if line.get("device") is not None else None,
     )
 
 

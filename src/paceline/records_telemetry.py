@@ -1,0 +1,25 @@
+"""What workers used, seen from outside. A piece of a TrialResult; paceline.records offers it too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Telemetry"]
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """What one Worker used at one moment, sampled outside its process. Device fields are None without NVML."""
+
+    rank: int
+    node: int
+    t_s: float  # monotonic clock of the node, the one of Sample.end_s
+    cpu_s: float  # CPU seconds so far, of the worker and its children
+    rss_bytes: int
+    node_cores: int
+    gpu_ratio: float | None = None  # share of the last sampling period with a kernel under way
+    gpu_memory_bytes: int | None = None
+    gpu_clock_ratio: float | None = None  # clock of the multiprocessors / their highest clock
+    power_watts: float | None = None
+    throttled: tuple[str, ...] = ()  # why the device held its clock back
+    device: str | None = None
