@@ -20,8 +20,10 @@ demo: .venv/.installed
 	rm -rf $(DEMO)
 	$(BIN)/paceline study --workers 1,2 --repeats 3 --steps 20 --out $(DEMO) mnist
 
+# what may share the machine runs two at a time, then what times something runs alone
 test: .venv/.installed
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow and not alone' -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m 'not slow and alone'
 
 test-all: .venv/.installed
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest

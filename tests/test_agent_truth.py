@@ -16,6 +16,8 @@ from paceline.plan import plan_study
 from paceline.records import Study, Workload
 from tests.trial import SCRIPTS, measured, run_points
 
+pytestmark = pytest.mark.alone
+
 COMPUTE = ("--compute", "0.03")
 
 

@@ -29,6 +29,7 @@ def studied(tmp_path_factory):
     return where, done
 
 
+@pytest.mark.alone
 def test_help_answers_at_once(tmp_path):
     times = []
     for _ in range(5):

@@ -180,6 +180,7 @@ def test_intervals_widen_with_distance():
     assert far.high / far.low > near.high / near.low
 
 
+@pytest.mark.alone
 def test_twelve_points_take_less_than_two_seconds_and_a_hundred_thousand_workers_less_than_one():
     profiles = [_profile(n, 0.1 + 0.003 * n, batch=b) for b in (16, 32, 64) for n in (1, 2, 4, 8)]
     fit_law(observe(profiles[:4], "step"), members=2)  # scipy is imported now

@@ -83,6 +83,7 @@ def is_whole_without_scripts(tab):
     assert tab.locator("button").count() == 0  # no control that would do nothing
 
 
+@pytest.mark.alone
 def test_the_page_opens_quickly_and_asks_no_server_for_anything(browser, file):
     tab, asked, times = browser.new_page(), [], []
     tab.on("request", lambda request: asked.append(request.url))

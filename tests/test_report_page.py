@@ -208,6 +208,7 @@ def test_an_analysis_of_the_first_format_renders_for_ever():
 
 
 @needs_pictures
+@pytest.mark.alone
 def test_a_study_of_200_points_is_rendered_in_5_seconds_and_500_megabytes():
     code = (
         "import time\nfrom paceline.report.page import page\nfrom paceline_agent.host import peak_memory_bytes\n"

@@ -133,6 +133,7 @@ def test_the_outlook_takes_at_most_three_lines_of_a_terminal(tmp_path, manifest)
     assert any("next: measure" in line for line in added)
 
 
+@pytest.mark.alone
 def test_a_study_is_answered_within_a_second():
     results = _results()
     study_analysis(_STUDY, results, {})  # scipy is imported now

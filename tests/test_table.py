@@ -114,6 +114,7 @@ def test_the_batch_and_the_global_batch_imply_each_other():
     assert read_table("gpus,batch,step_s\n4,32,1\n").rows[0].global_batch == 128
 
 
+@pytest.mark.alone
 def test_a_hundred_thousand_rows_are_analysed_in_five_seconds():
     text = "workers,per_worker_batch,step_ms\n" + "".join(
         f"{1 + i % 4},32,{100 + (i * 7919) % 13}\n" for i in range(100_000)
