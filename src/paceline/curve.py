@@ -183,10 +183,7 @@ def _with_detected_scaling(groups: Sequence[Launches]) -> tuple[Launches, ...]:
     if len(counts) < 2 or len(totals) != 1 or None in totals:
         return tuple(groups)
     strong: Scaling = "strong"
-    return tuple(
-        Launches(replace(g.point, scaling=strong), g.results, g.splits) if g in by_itself else g
-        for g in groups
-    )
+    return tuple(replace(g, point=replace(g.point, scaling=strong)) if g in by_itself else g for g in groups)
 
 
 def _from_zero(values: Sequence[float | None]) -> Estimate | None:

@@ -36,6 +36,7 @@ VERBS = {
     "advise": ("paceline.cli.advise_cmd", "advise", "Say what to use: fastest, cheapest, by a deadline."),
     "probe": ("paceline.cli.probe_cmd", "probe", "Measure links and devices: latency, bandwidth, rates."),
     "report": ("paceline.cli.report_cmd", "report", "Render a page, or Markdown, LaTeX, CSV, text, figures."),
+    "serve": ("paceline.cli.serve_cmd", "serve", "Show reports live in a browser while studies run."),
     "horovod": (
         "paceline.cli.horovod_cmd",
         "horovod",
@@ -43,7 +44,11 @@ VERBS = {
     ),
     "train": ("paceline.cli.train_cmd", "train", "Train to the end; curve, plateau, time to accuracy."),
     "data": ("paceline.cli.data_cmd", "data", "Download published data, checked and resumed."),
-    "lab": ("paceline.cli.lab_cmd", "lab", "Several hosts on one machine, links shaped, to see what they do."),
+    "lab": (
+        "paceline.cli.lab_cmd",
+        "lab",
+        "Several hosts on one machine, links shaped, to see what they do.",
+    ),
     "schema": ("paceline.cli.schema", "schema", "Print the JSON schema of study.toml or analysis.json."),
 }
 

@@ -25,7 +25,7 @@ from paceline.store.atomic import make_folder, write_bytes, write_text
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import read_study
 
-__all__ = ["report", "report_beside"]
+__all__ = ["read_analysis", "report", "report_beside"]
 
 _PAGE = "report.html"
 Studies = Sequence[tuple[str, Analysis]]
@@ -123,14 +123,15 @@ def _analysis_at(path: Path) -> Analysis:
             f"there is no study at {path}", hint="name a study folder, an analysis.json or a table"
         )
     if path.is_dir() or path.suffix == ".json":
-        return _read_analysis(path / "analysis.json" if path.is_dir() else path)
+        return read_analysis(path / "analysis.json" if path.is_dir() else path)
     from paceline.answers import Ask
     from paceline.cli.analyze_cmd import analysis_of
 
     return analysis_of(path, ask=Ask(), cluster=None)[0]
 
 
-def _read_analysis(path: Path) -> Analysis:
+def read_analysis(path: Path) -> Analysis:
+    """The Analysis in this file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:

@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from paceline.errors import PacelineError
-from paceline.records import Analysis, Finding
+from paceline.records import Analysis, Failure, Finding
 from paceline.report import draw
 from paceline.report.advice import Advice, advice
 from paceline.report.answer_tables import source_table
@@ -38,6 +38,10 @@ _FINE = re.compile(
     r"(\.\d\d)\d+(?=[^<>]*>)"
 )  # hundredths of a pixel are enough; text between tags is left alone
 _SVG = re.compile(r"<svg\b")
+_LEVELS = ("void", "doubt", "note")
+_MOST_ROWS = 100
+_MOST_OF_A_KIND = 8
+_MOST_FAILURES = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,18 @@ class _Study:
     sections: tuple[Section, ...]
     overhead: Table | None
     source: Table | None
-    levels: tuple[tuple[str, tuple[Finding, ...]], ...]
+    levels: tuple[_Level, ...]
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """The findings of one level: how many there are, the first few of each kind, and how many of which are left out."""
+
+    name: str
+    count: int
+    shown: tuple[Finding, ...]
+    left: tuple[str, ...]
 
 
 def page(studies: Sequence[tuple[str, Analysis]]) -> str:
@@ -90,10 +105,7 @@ def page(studies: Sequence[tuple[str, Analysis]]) -> str:
 
 
 def _study(name: str, analysis: Analysis, prefix: str) -> _Study:
-    by_level = [
-        (level, tuple(f for f in analysis.findings if f.level == level))
-        for level in ("void", "doubt", "note")
-    ]
+    levels = {finding.level for finding in analysis.findings}
     return _Study(
         name=name or title(analysis),
         prefix=prefix,
@@ -104,8 +116,23 @@ def _study(name: str, analysis: Analysis, prefix: str) -> _Study:
         sections=tuple(_apart(section, prefix) for section in sections(analysis)),
         overhead=_apart_table(overhead_table(analysis), prefix),
         source=_apart_table(source_table(analysis), prefix),
-        levels=tuple((level, found) for level, found in by_level if found),
+        levels=tuple(_level(level, analysis) for level in _LEVELS if level in levels),
+        failures=analysis.failures[:_MOST_FAILURES],
     )
+
+
+def _level(level: str, analysis: Analysis) -> _Level:
+    found = [finding for finding in analysis.findings if finding.level == level]
+    kinds: dict[str, list[Finding]] = {}
+    for finding in found:
+        kinds.setdefault(finding.id, []).append(finding)
+    left = tuple(
+        f"{len(own) - _MOST_OF_A_KIND} more: {kind}"
+        for kind, own in kinds.items()
+        if len(own) > _MOST_OF_A_KIND
+    )
+    shown = tuple(f for own in kinds.values() for f in own[:_MOST_OF_A_KIND])
+    return _Level(level, len(found), shown, left)
 
 
 def _sentences(text: str) -> tuple[str, str]:
@@ -118,12 +145,20 @@ def _apart(section: Section, prefix: str) -> Section:
         section,
         id=f"{prefix}{section.id}",
         figures=tuple(replace(figure, id=f"{prefix}{figure.id}") for figure in section.figures),
-        tables=tuple(replace(table, id=f"{prefix}{table.id}") for table in section.tables),
+        tables=tuple(_named(table, prefix) for table in section.tables),
     )
 
 
 def _apart_table(table: Table | None, prefix: str) -> Table | None:
-    return None if table is None else replace(table, id=f"{prefix}{table.id}")
+    return None if table is None else _named(table, prefix)
+
+
+def _named(table: Table, prefix: str) -> Table:
+    """The table under its own id on the page, and no longer than a page can bear."""
+    rows, caption = table.rows, table.caption
+    if len(rows) > _MOST_ROWS:
+        caption += f" The first {_MOST_ROWS} of {len(rows):,} rows; paceline report --csv has all."
+    return replace(table, id=f"{prefix}{table.id}", caption=caption, rows=rows[:_MOST_ROWS])
 
 
 def _picture(figure: Figure) -> Markup:

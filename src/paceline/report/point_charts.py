@@ -15,6 +15,7 @@ from paceline.units import bytes_text, duration_text, percent_text, rate_text
 __all__ = ["accuracy_figure", "bus_figure", "grid_figures", "memory_figure"]
 
 _WIDTH, _HEIGHT = 430, 240
+_MOST_CELLS = 400
 _PALE, _FAILED = "#e8f1f8", "#f5d5c0"  # both light enough for dark text, on a dark page too
 
 
@@ -62,6 +63,8 @@ def grid_figures(analysis: Analysis) -> tuple[Figure, ...]:
     names = set(series_names([p.point for p in points]).values())
     batches = {p.point.per_worker_batch for p in points}
     if len(batches) < 2 or len({p.point.workers for p in points}) < 2 or len(names) != len(batches):
+        return ()
+    if len(points) > _MOST_CELLS:  # nobody reads so many; the table has them
         return ()
     factor, unit = time_unit([p.step_s.value for p in points if p.step_s])
     step = _grid(

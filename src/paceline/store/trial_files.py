@@ -55,22 +55,30 @@ def read_results(folder: StudyFolder) -> tuple[TrialResult, ...]:
     """Every complete trial, in the order in which they were run."""
     found = []
     for path in sorted(folder.trials.glob(f"*/{_COMMIT}")):
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            found.append((str(data["started"]), _result(data, path.parent)))
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise StudyError(
-                f"{path} is damaged: {problem!r}",
-                hint=f"remove the folder {path.parent}; the trial is then repeated",
-            ) from problem
+        found.append(read_result(path.parent))
     return tuple(result for _, result in sorted(found, key=lambda pair: pair[0]))
+
+
+def read_result(trial: Path) -> tuple[str, TrialResult]:
+    """When one complete trial began, and how it ended; a StudyError where its folder is damaged."""
+    try:
+        data = json.loads((trial / _COMMIT).read_text(encoding="utf-8"))
+        return str(data["started"]), _result(data, trial)
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise StudyError(
+            f"{trial / _COMMIT} is damaged: {problem!r}",
+            hint=f"remove the folder {trial}; the trial is then repeated",
+        ) from problem
 
 
 def first_started(folder: StudyFolder) -> str | None:
     """When the first complete trial began."""
-    dates = [
-        json.loads(path.read_text(encoding="utf-8"))["started"] for path in folder.trials.glob(f"*/{_COMMIT}")
-    ]
+    dates = []
+    for path in folder.trials.glob(f"*/{_COMMIT}"):
+        try:
+            dates.append(str(json.loads(path.read_text(encoding="utf-8"))["started"]))
+        except (OSError, ValueError, KeyError, TypeError):  # reading its result says what is wrong with it
+            continue
     return min(dates, default=None)
 
 

@@ -116,6 +116,14 @@
     document.querySelectorAll("[data-figure]").forEach((chart) => seen.observe(chart));
   };
 
+  // inside the live frame: say how far down the reader is, and go there again when told
+  if (window.parent !== window) {
+    addEventListener("scroll", () => window.parent.postMessage({ scroll: window.scrollY }, "*"), { passive: true });
+    addEventListener("message", (event) => {
+      if (event.source === window.parent && Number.isFinite(event.data?.scroll)) window.scrollTo(0, event.data.scroll);
+    });
+  }
+
   if (document.getElementById("vega") && typeof DecompressionStream === "function") {
     setTimeout(() => live().catch((problem) => say(`Charts stay still: ${problem}`)), 0);
   }
