@@ -48,5 +48,7 @@ def test_what_is_not_there_is_said_plainly():
     )
     assert done.returncode == 1
     assert "TensorFlow itself is not supported" in done.stderr
-    done = python("from paceline_horovod.alias import install; install()", "import horovod.mxnet")
-    assert "No module named 'horovod.mxnet'" in done.stderr
+    for absent in ("mxnet", "spark", "ray"):
+        done = python("from paceline_horovod.alias import install; install()", f"import horovod.{absent}")
+        assert f"No module named 'horovod.{absent}'" in done.stderr
+        assert "Paceline provides horovod.torch" in done.stderr

@@ -43,7 +43,8 @@ def test_a_rank_that_never_comes_is_an_error_where_that_is_asked_for():
 
 def test_the_timeline_is_a_chrome_trace_of_rank_0(tmp_path):
     trace = tmp_path / "trace.json"
-    for code, output in run_ranks(2, FAULTS, "trained", timeout_s=30, HOROVOD_TIMELINE=trace):
+    asked = {"HOROVOD_TIMELINE": trace, "HOROVOD_TIMELINE_MARK_CYCLES": 1}
+    for code, output in run_ranks(2, FAULTS, "trained", timeout_s=30, **asked):
         assert code == 0, output
     events = [event for event in json.loads(trace.read_text()) if event]
     assert events[0]["args"]["start_time_since_epoch_in_micros"] > 0
@@ -52,3 +53,6 @@ def test_the_timeline_is_a_chrome_trace_of_rank_0(tmp_path):
     assert spans.count(("allreduce.gradient 0", "ALLREDUCE")) == 2
     assert spans.count(("allreduce.gradient 1", "NEGOTIATE_ALLREDUCE")) == 1
     assert all(event["dur"] >= 0 for event in events if event["ph"] == "X")
+    cycles = [event["ts"] for event in events if event["name"] == "CYCLE_START"]
+    assert len(cycles) * 2 == len(spans)  # each collective has its negotiation, and begins one
+    assert cycles == sorted(cycles)

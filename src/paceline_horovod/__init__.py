@@ -8,6 +8,18 @@ rank 0 matches the names (common.matching), every rank carries out what was matc
 (torch.engine), and torch.distributed moves the bytes (torch.exchange).
 """
 
-__all__ = ["__version__"]
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__all__ = ["__version__", "run"]
 
 __version__ = "0.28.1"  # of the API, not of Horovod's code: scripts compare it
+
+
+def __getattr__(name: str) -> Any:
+    """horovod.run, loaded when it is asked for: the agent imports this package into scripts that may not use it."""
+    if name == "run":
+        return importlib.import_module("paceline_horovod.runner").run
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

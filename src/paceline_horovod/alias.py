@@ -19,6 +19,11 @@ from paceline_horovod.common.place import as_environment, place
 __all__ = ["install", "set_environment"]
 
 _TF_KERAS, _KERAS = "paceline_horovod.tensorflow.keras", "paceline_horovod.keras"
+_ABSENT = {
+    "mxnet": "MXNet has ended",
+    "ray": "on Ray, start the script with ray.train.torch.TorchTrainer",
+    "spark": "on Spark, start the script with pyspark.ml.torch.distributor.TorchDistributor",
+}
 
 
 def install(provided: Callable[[], None] | None = None) -> bool:
@@ -50,6 +55,13 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname.partition(".")[0] != "horovod":
             return None
+        part = fullname.split(".")[1:2]
+        if part and part[0] in _ABSENT:
+            raise ModuleNotFoundError(
+                f"No module named {fullname!r}: Paceline provides horovod.torch, horovod.keras, "
+                f"horovod.tensorflow.keras and horovod.run; {_ABSENT[part[0]]}",
+                name=fullname,
+            )
         own_name = ("paceline_" + fullname).replace(_TF_KERAS, _KERAS)
         try:
             found = importlib.util.find_spec(own_name)

@@ -223,6 +223,10 @@ def check_sparse_tensors_are_added_where_they_meet():
         expected[: hvd.size()] = [1, 2]
         expected[5] = [3 * hvd.size(), 4 * hvd.size()]
         close(hvd.synchronize(handle).to_dense(), expected / share, 1e-6)
+        result = hvd.sparse_allreduce_async(
+            mine, name=f"called {op.name}", op=op
+        )()  # a handle is a function, too
+        close(result.to_dense(), expected / share, 1e-6)
 
 
 def check_a_name_in_flight_is_refused():
@@ -233,6 +237,8 @@ def check_a_name_in_flight_is_refused():
     if hvd.rank() != 0:
         handle = hvd.allreduce_async(torch.ones(2), name="twice")
     close(hvd.synchronize(handle), np.ones(2))
+    for _ in range(3):  # once it was waited for, at once
+        close(hvd.allreduce(torch.ones(2), name="twice"), np.ones(2))
 
 
 def check_mismatches_are_errors_on_every_rank():
@@ -419,6 +425,29 @@ def check_init_again_after_shutdown():
     raises(ValueError, hvd.rank, "hvd.init()")
     hvd.init()
     close(hvd.allreduce(torch.ones(2), op=hvd.Sum), np.full(2, hvd.size()))
+
+
+def check_init_waits_for_everybody_so_that_a_fast_rank_may_leave_at_once():
+    for _ in range(5):
+        hvd.shutdown()
+        hvd.init()
+    close(hvd.allreduce(torch.ones(2), op=hvd.Sum), np.full(2, hvd.size()))
+
+
+def check_a_commit_leaves_the_dealing_of_this_epoch_and_a_sync_shares_what_was_processed():
+    sampler = hvd.elastic.ElasticSampler(range(8 * hvd.size()), shuffle=True)
+    state = hvd.elastic.TorchState(sampler=sampler, epoch=0)
+    dealt = list(sampler)
+    sampler.record_batch(0, 2)
+    state.commit()
+    sampler.record_batch(1, 2)
+    assert (sampler.processed_num, list(sampler)) == (4, dealt)
+    state.restore()
+    assert (sampler.processed_indices, list(sampler)) == (set(dealt[:2]), dealt)
+    state.sync()
+    assert (sampler.processed_num, len(sampler)) == (2 * hvd.size(), 6)
+    both = hvd.allgather_object(sorted(sampler))
+    assert sorted(sum(both, sorted(sampler.processed_indices))) == list(range(8 * hvd.size()))
 
 
 def main(folder):

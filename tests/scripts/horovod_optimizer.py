@@ -170,8 +170,8 @@ def check_sparse_gradients_stay_sparse_and_average():
             rows = torch.tensor([hvd.rank(), 5, step])
             dense(embedding(rows)).sum().backward()
             optimizer.synchronize()
-            assert embedding.weight.grad.is_sparse != as_dense
-            gradient = embedding.weight.grad.to_dense() if not as_dense else embedding.weight.grad
+            assert embedding.weight.grad.is_sparse
+            gradient = embedding.weight.grad.to_dense()
             expected = torch.zeros(20, 4)
             for rank in range(hvd.size()):
                 for row in (rank, 5, step):
@@ -179,6 +179,27 @@ def check_sparse_gradients_stay_sparse_and_average():
             assert torch.allclose(gradient, expected, atol=1e-6)
             with optimizer.skip_synchronize():
                 optimizer.step()
+
+
+def check_an_optimizer_for_sparse_gradients_gets_them_whatever_travels():
+    for as_dense in (False, True):
+        embedding = torch.nn.Embedding(20, 4, sparse=True)
+        before = embedding.weight.detach().clone()
+        sparse_adam = torch.optim.SparseAdam(list(embedding.parameters()), lr=0.1)
+        optimizer = hvd.DistributedOptimizer(sparse_adam, sparse_as_dense=as_dense)
+        embedding(torch.tensor([hvd.rank()])).sum().backward()
+        optimizer.step()
+        moved = (embedding.weight.detach() - before).abs().sum(1).nonzero().flatten().tolist()
+        assert moved == list(range(hvd.size())), moved
+
+
+def check_gradients_are_zeros_before_the_first_backward():
+    frozen, trained = torch.nn.Linear(2, 2).requires_grad_(False), torch.nn.Linear(2, 2)
+    named = [(f"{i}.{n}", p) for i, m in enumerate((frozen, trained)) for n, p in m.named_parameters()]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p for _, p in named], lr=0.1), named)
+    assert all(p.grad is None for p in frozen.parameters())
+    assert all(not p.grad.any() for p in trained.parameters())
+    assert optimizer._parameter_names == {parameter: name for name, parameter in named}
 
 
 def check_adasum_steps_are_combined():

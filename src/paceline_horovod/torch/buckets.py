@@ -109,6 +109,7 @@ class Buckets:
         self._passes_left: dict[int, int] = {}
         self._sparse: dict[int, tuple[torch.nn.Parameter, Any]] = {}
         self._known_sparse: dict[int, torch.nn.Parameter] = {}
+        self._made_dense: set[int] = set()  # sparse_as_dense: their gradients are handed back sparse
         self._lock = threading.Lock()
         for _, parameter in named:
             hooked: Any = parameter
@@ -162,10 +163,12 @@ class Buckets:
                 return
             gradient = parameter.grad
             assert gradient is not None
-            if gradient.is_sparse and not self._reduction.sparse_as_dense:
-                self._take_out(parameter)
-                self._send_sparse(parameter)
-                return
+            if gradient.is_sparse:
+                if not self._reduction.sparse_as_dense:
+                    self._take_out(parameter)
+                    self._send_sparse(parameter)
+                    return
+                self._made_dense.add(key)
             bucket = self._bucket_of[key]
             bucket.missing.discard(key)
             if not bucket.missing:
@@ -232,6 +235,9 @@ class Buckets:
             for parameter, result in zip(bucket.parameters, results, strict=True):
                 if parameter.grad is None and not parameter.requires_grad:
                     continue  # frozen since: the optimizer must go on leaving it alone
+                if id(parameter) in self._made_dense:
+                    parameter.grad = (result * after).to_sparse(1)
+                    continue
                 if parameter.grad is None or parameter.grad.is_sparse:
                     parameter.grad = torch.empty_like(parameter)
                 if after == 1.0:

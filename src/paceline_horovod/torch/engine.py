@@ -26,6 +26,10 @@ from paceline_horovod.torch.timeline import Timeline
 
 __all__ = ["Engine", "Pending"]
 
+_TAKEN_S = (
+    0.005  # a name nobody waited for is taken so long: whether it may be used again is not left to chance
+)
+
 
 class Pending:
     """One collective of this rank, from its request to its result."""
@@ -37,6 +41,7 @@ class Pending:
         self.response: Response | None = None
         self.error: Exception | None = None
         self.asked_s = monotonic()
+        self.heard = False  # the caller knows that it is done
         self._done = threading.Event()
         on_device = bool(tensors) and tensors[0].is_cuda
         self.ready_mark = torch.cuda.current_stream(tensors[0].device).record_event() if on_device else None
@@ -46,11 +51,13 @@ class Pending:
         self._done.set()
 
     def done(self) -> bool:
-        return self._done.is_set() and (self.result_mark is None or bool(self.result_mark.query()))
+        self.heard = self._done.is_set() and (self.result_mark is None or bool(self.result_mark.query()))
+        return self.heard
 
     def wait(self) -> Response:
         """Until it is done; raises what went wrong."""
         self._done.wait()
+        self.heard = True
         if self.error is not None:
             raise self.error
         if self.result_mark is not None:
@@ -70,6 +77,7 @@ class Engine:
         self._streams: dict[torch.device, Any] = {}
         self._connection = connection
         self._pending: dict[tuple[int, str], Pending] = {}
+        self._taken: dict[tuple[int, str], Pending] = {}  # by the time they were asked for
         self._lock = threading.Lock()
         self._closed: str | None = None
         self._thread = threading.Thread(target=self._listen, name="paceline-horovod", daemon=True)
@@ -82,11 +90,14 @@ class Engine:
         with self._lock:
             if self._closed is not None:
                 raise HorovodInternalError(f"{request.name}: {self._closed}")
-            if key in self._pending:
+            self._give_names_back(pending.asked_s)
+            if key in self._pending or (key in self._taken and not self._taken[key].heard):
                 raise DuplicateNameError(
                     f"{request.name} is still being exchanged; wait for it, or give this one another name"
                 )
             self._pending[key] = pending
+            self._taken.pop(key, None)
+            self._taken[key] = pending
             try:
                 self._connection.sendall(to_line(request))
             except OSError as problem:
@@ -104,6 +115,13 @@ class Engine:
         for members in list(self.sets.values()):
             with contextlib.suppress(Exception):
                 dist.destroy_process_group(members.group)
+
+    def _give_names_back(self, now_s: float) -> None:
+        while self._taken:
+            key, oldest = next(iter(self._taken.items()))
+            if now_s - oldest.asked_s < _TAKEN_S:
+                return
+            del self._taken[key]
 
     def _listen(self) -> None:
         reason = "Horovod has been shut down"

@@ -28,6 +28,10 @@ class Composed:
     parts: tuple[int, ...]
     result: Callable[[], Any]
 
+    def __call__(self) -> Any:
+        """The result: what Horovod returns for a sparse tensor is a function."""
+        return self.result()
+
 
 Handle = int | Composed
 

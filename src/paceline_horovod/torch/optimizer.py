@@ -60,6 +60,14 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     wrapped_class: Any = type(
         type(optimizer).__name__, (base, type(optimizer)), {"__module__": base.__module__}
     )
+    if (
+        process_set.included()
+        and process_set.size() > 1
+        and not isinstance(optimizer, torch.optim.SparseAdam)
+    ):
+        for _, parameter in named:  # as Horovod: scripts read gradients before the first backward
+            if parameter.requires_grad and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
     wrapped: Any = wrapped_class.__new__(wrapped_class)
     wrapped.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k not in ("step", "zero_grad")})
     reduction = Reduction(Op(op), compression, gradient_predivide_factor, sparse_as_dense, process_set)
@@ -108,6 +116,11 @@ class ReducingOptimizer(torch.optim.Optimizer):
         added = self.param_groups[-1]["params"]
         self._named = [*self._named, *((f"added.{known + i}", p) for i, p in enumerate(added))]
         self._take_in()
+
+    @property
+    def _parameter_names(self) -> dict[torch.nn.Parameter, str]:
+        """Horovod's own attribute, which libraries on top of it read."""
+        return {parameter: name for name, parameter in self._named}
 
     @property
     def backward_passes_per_step(self) -> int:

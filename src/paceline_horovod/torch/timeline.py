@@ -21,13 +21,15 @@ class Timeline:
 
     def __init__(self) -> None:
         self._file: TextIO | None = None
+        self._mark_cycles = False
         self._rows: dict[str, int] = {}
         self._lock = threading.Lock()
 
-    def open(self, path: str) -> None:
+    def open(self, path: str, *, mark_cycles: bool = False) -> None:
         self.close()
         with self._lock:
             self._rows = {}
+            self._mark_cycles = mark_cycles
             self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - open until close
             self._file.write("[\n")
             begun = {"start_time_since_epoch_in_micros": time_ns() // 1000 - int(monotonic() * 1e6)}
@@ -44,6 +46,9 @@ class Timeline:
                 self._write({"name": "process_name", "ph": "M", "pid": row, "args": {"name": request.name}})
             kind = request.kind.upper()
             arguments = {"dtype": list(request.dtypes), "shape": [list(shape) for shape in request.shapes]}
+            if self._mark_cycles:
+                mark = {"name": "CYCLE_START", "ph": "i", "s": "g", "pid": 0, "tid": 0}
+                self._write({**mark, "ts": round(begun_s * 1e6, 1)})
             self._write(_span(f"NEGOTIATE_{kind}", row, asked_s, begun_s, {}))
             self._write(_span(kind, row, begun_s, ended_s, arguments))
 

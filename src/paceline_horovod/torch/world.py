@@ -63,11 +63,13 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] |
     shared: list[Any] = [addresses, secret]
     dist.broadcast_object_list(shared, src=0)
     connection = connect([tuple(address) for address in shared[0]], secret=shared[1], rank=at.rank)
-    timeline = Timeline()
+    engine = Engine(at.rank, connection, everybody, Timeline())
+    # who goes on and shuts down before the others have connected would leave them in front of a closed door
+    engine.submit(Request("init", "barrier"), ()).wait()
+    _worlds.append(World(at, engine, listener))
     path = os.environ.get("HOROVOD_TIMELINE", "")
-    if path and path != "DYNAMIC" and at.rank == 0:
-        timeline.open(path)
-    _worlds.append(World(at, Engine(at.rank, connection, everybody, timeline), listener))
+    if path and path != "DYNAMIC":
+        start_timeline(path, mark_cycles=os.environ.get("HOROVOD_TIMELINE_MARK_CYCLES", "0") not in ("", "0"))
     global_process_set.registered(0, ranks=range(at.size), own_rank=at.rank)
     atexit.register(shutdown)
     for process_set in process_sets if isinstance(process_sets, Sequence) else ():
@@ -124,9 +126,9 @@ def is_homogeneous() -> bool:
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Write every collective to a Chrome trace from now on. There are no cycles here to mark."""
+    """Write every collective to a Chrome trace from now on. A cycle is one turn of the thread that carries them out."""
     if rank() == 0:
-        world().engine.timeline.open(file_path)
+        world().engine.timeline.open(file_path, mark_cycles=mark_cycles)
 
 
 def stop_timeline() -> None:

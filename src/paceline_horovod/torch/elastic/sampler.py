@@ -36,6 +36,11 @@ class ElasticSampler(Sampler[int]):
         """This rank has processed its batch of this number."""
         self.record_indices(self.indices[batch_idx * batch_size : (batch_idx + 1) * batch_size])
 
+    @property
+    def processed_num(self) -> int:
+        """How many samples are known to be processed: this rank's, or everybody's after a sync."""
+        return len(self.processed_indices)
+
     def record_indices(self, indices: list[int]) -> None:
         self.processed_indices.update(indices)
 

@@ -55,8 +55,13 @@ class ObjectState:
     def commit(self) -> None:
         """Remember the state, so that a restart goes on from here. All ranks call it; rank 0 writes the file."""
         self.save()
+        everything = self._for_everybody()
         if world.rank() == 0:
-            write_commit(self._saved)
+            write_commit(everything)
+
+    def _for_everybody(self) -> dict[str, Any]:
+        """What a restart with other workers needs of the saved state."""
+        return self._saved
 
     def check_host_updates(self) -> None:
         """torchrun itself ends and restarts the workers when hosts come or go: there is nothing to ask here."""
@@ -102,7 +107,11 @@ class TorchState(ObjectState):
     def load(self, saved: dict[str, Any]) -> None:
         super().load(saved)
         for name, value in self._stateful.items():
-            value.load_state_dict(copy.deepcopy(saved[name]))
+            if isinstance(value, ElasticSampler) and value.epoch == saved[name]["epoch"]:
+                # not dealt out again: without the others' word this rank could take samples that are theirs
+                value.processed_indices = set(saved[name]["processed_indices"])
+            else:
+                value.load_state_dict(copy.deepcopy(saved[name]))
 
     def sync(self) -> None:
         """Everybody gets rank 0's state; samplers get what any rank has processed."""
@@ -112,15 +121,13 @@ class TorchState(ObjectState):
             elif isinstance(value, torch.optim.Optimizer):
                 broadcast_optimizer_state(value, root_rank=0)
             else:
-                _share_processed(value)
+                value.load_state_dict(_shared_state(value))
         super().sync()
 
-    def commit(self) -> None:
-        for value in self._stateful.values():
-            if isinstance(value, ElasticSampler):
-                # the dealing of this epoch stays as it is: only what is remembered must be everybody's
-                value.processed_indices = set().union(*allgather_object(value.processed_indices))
-        super().commit()
+    def _for_everybody(self) -> dict[str, Any]:
+        """The saved state, in which samplers know what any rank has processed; here each goes on with its own."""
+        samplers = {n: v for n, v in self._stateful.items() if isinstance(v, ElasticSampler)}
+        return {**self._saved, **{name: _shared_state(sampler) for name, sampler in samplers.items()}}
 
 
 def write_commit(saved: dict[str, Any]) -> None:
@@ -133,7 +140,7 @@ def write_commit(saved: dict[str, Any]) -> None:
     os.replace(part, path)
 
 
-def _share_processed(sampler: ElasticSampler) -> None:
+def _shared_state(sampler: ElasticSampler) -> dict[str, Any]:
     states = allgather_object(sampler.state_dict())
     processed: set[int] = set().union(*(state["processed_indices"] for state in states))
-    sampler.load_state_dict({"epoch": states[0]["epoch"], "processed_indices": sorted(processed)})
+    return {"epoch": states[0]["epoch"], "processed_indices": sorted(processed)}
