@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
@@ -131,6 +132,28 @@ def test_an_interrupt_leaves_a_valid_study_that_goes_on(tmp_path):
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "s/trials/w1-1/trial.json").stat().st_mtime_ns == kept
     assert [r.state for r in read_results(StudyFolder(tmp_path / "s"))] == ["ok", "ok"]
+
+
+@pytest.fixture
+def little_memory():
+    """The members file of a control group that may hold 64 MB."""
+    parent = Path("/sys/fs/cgroup/memory")
+    limit = "memory.limit_in_bytes" if parent.is_dir() else "memory.max"
+    parent = parent if parent.is_dir() else Path("/sys/fs/cgroup")
+    group = parent / f"paceline-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / limit).write_text(str(64 * 2**20))
+    except OSError as problem:
+        pytest.skip(f"no control group for memory can be made here: {problem}")
+    yield group / "cgroup.procs"
+    group.rmdir()
+
+
+def test_a_worker_that_the_kernel_ends_for_want_of_memory_is_oom(tmp_path, little_memory):
+    result = trial(tmp_path, "faults_train.py", "--fault", f"kernel-memory:{little_memory}")
+    assert result.state == "oom"
+    assert result.reason.startswith("worker 1 of 2 killed by SIGKILL after 3 steps: the kernel ended it")
 
 
 def test_a_second_desk_on_the_same_study_is_refused(tmp_path):

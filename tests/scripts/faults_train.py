@@ -26,6 +26,12 @@ def go_wrong(fault: str) -> None:
     if fault.startswith("held-by:"):
         while os.path.exists(fault.partition(":")[2]):
             time.sleep(0.05)
+    if fault.startswith("kernel-memory:"):
+        with open(fault.partition(":")[2], "w") as members:  # of a control group with little memory
+            members.write(str(os.getpid()))
+        kept = []
+        while True:
+            kept.append(bytearray(os.urandom(2**20)))
     if fault == "exit":
         sys.exit(7)
     if fault == "kill":
