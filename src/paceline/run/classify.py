@@ -131,7 +131,7 @@ def _hang_text(evidence: Evidence) -> str:
         return f"no worker came to a first step; nothing heard for {duration_text(evidence.watched.wall_s)}"
     behind = _behind(beats, evidence.stacks)
     where = _innermost(evidence.stacks.get(behind.rank, ""), latest_last=False)
-    place = f", standing in {where}" if where else ""
+    place = f", standing in {where}" if where else _silence(behind, evidence)
     return (
         f"no step for {quiet}: {_worker(behind.rank, evidence)} is behind after {behind.steps} steps{place}"
     )
@@ -143,20 +143,30 @@ def _timeout_text(evidence: Evidence) -> str:
         return f"not finished within {limit}: no worker came to a first step"
     behind = _behind(beats, evidence.stacks)
     where = _innermost(evidence.stacks.get(behind.rank, ""), latest_last=False)
-    place = f", in {where}" if where else ""
+    place = f", in {where}" if where else _silence(behind, evidence)
     return (
         f"not finished within {limit}: {_worker(behind.rank, evidence)} had done {behind.steps} steps{place}"
     )
 
 
 def _behind(beats: tuple[Heartbeat, ...], stacks: Mapping[int, str]) -> Heartbeat:
-    """The worker with the fewest steps; of equals, one that is in the user's code, not in a collective."""
+    """The worker that does not answer where others do; else the one with the fewest steps; of equals, one that is in
+    the user's code, not in a collective."""
+    answered = {beat.rank for beat in beats if stacks.get(beat.rank)}
 
     def waits(beat: Heartbeat) -> bool:
         frame = _FRAME.search(stacks.get(beat.rank, ""))
         return frame is None or _NOT_THE_USERS.search(frame[1]) is not None
 
-    return min(beats, key=lambda beat: (beat.steps, waits(beat), beat.rank))
+    return min(
+        beats, key=lambda beat: (bool(answered) and beat.rank in answered, beat.steps, waits(beat), beat.rank)
+    )
+
+
+def _silence(behind: Heartbeat, evidence: Evidence) -> str:
+    """Said of a worker that was asked for its stacks as the others were, and did not answer: stopped, or gone."""
+    others = any(evidence.stacks.get(b.rank) for b in evidence.watched.beats if b.rank != behind.rank)
+    return ", and does not answer" if others and not evidence.stacks.get(behind.rank) else ""
 
 
 def _death(evidence: Evidence) -> tuple[State, str | None]:
