@@ -224,7 +224,8 @@ def test_sbatch_reads_hostile_values_back_as_they_were(slurm, tmp_path):
     job = Job("n", str(folder), "/bin/false", 1, 1, str(folder))
     script.write_text(sbatch_script(Allocation(options=(f"comment={hostile}",)), job))
     number = slurm.call("sbatch", "--parsable", script)
-    assert f"Comment={hostile}\n" in slurm.call("scontrol", "show", "job", number)
+    shown = [line.strip() for line in slurm.call("scontrol", "show", "job", number).splitlines()]
+    assert f"Comment={hostile}" in shown
     log = folder / f"job-{number}.log"
     wait_for(lambda: log.exists() and "import paceline with /bin/false" in log.read_text(), f"{log}")
     wait_for(lambda: slurm.state(number) == "FAILED", "a desk that cannot start fails its job")

@@ -36,6 +36,9 @@ __all__ = ["on_slurm"]
 
 _ENDED_BY_OTHERS = {"TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "REVOKED"}
 _INTERRUPTED = 130
+_LAG_S = (
+    15.0  # heartbeats are sent on every 5 s on network file systems; names in folders are seen later still
+)
 
 
 def inside_allocation() -> bool:
@@ -131,7 +134,9 @@ def slurm_bench(folder: StudyFolder, study: Study, bench: Bench) -> Bench:
     on_node = package_folder("paceline_agent") / "on_node.py"
     facts = checked_nodes(launcher, python=bench.python, folder=str(folder.root.absolute()), on_node=on_node)
     _say(_nodes_text(job, facts))
-    return replace(bench, launcher=launcher, rendezvous=launcher.rendezvous)
+    return replace(
+        bench, launcher=launcher, rendezvous=launcher.rendezvous, refusal=launcher.refusal, lag_s=_LAG_S
+    )
 
 
 def _followed(folder: StudyFolder, study: Study, job: JobState, *, again: str) -> JobState:

@@ -9,20 +9,23 @@ killed by Slurm on every node, then what is left here carries the trial's tag.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import BinaryIO
 
 from paceline.errors import Interrupted
 from paceline.launch.command import Command, Rendezvous
 from paceline.launch.local import LocalLaunch, LocalLauncher
-from paceline.launch.slurm_client import SlurmSilent, job_state, signal_step, steps
+from paceline.launch.slurm_client import SlurmSilent, job_state, node_lines, signal_step, steps
 from paceline.launch.slurm_container import contained
 from paceline.records import Trial
+from paceline.slurm_state import node_trouble
 
 __all__ = ["SlurmLauncher"]
 
@@ -47,11 +50,12 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
 class SlurmLaunch:
     """One trial under way: its srun, and the step behind it."""
 
-    def __init__(self, here: LocalLaunch, launcher: SlurmLauncher, tag: str, nodes: int) -> None:
+    def __init__(self, here: LocalLaunch, launcher: SlurmLauncher, command: Command) -> None:
         self._here = here
         self._launcher = launcher
-        self._tag = tag
-        self._nodes = nodes
+        self._tag = command.tag
+        self._folder = Path(command.trial_dir)
+        self._nodes = _nodes_of(command)
         self._asked: bool | None = None
 
     def exit_code(self) -> int | None:
@@ -77,8 +81,13 @@ class SlurmLaunch:
         return self._asked
 
     def end(self) -> None:
+        well = self._here.exit_code() == 0
         self._here.end()
         _end_steps(self._launcher.job, self._tag)
+        for number, reason in {} if well else self._launcher.lost(self._nodes).items():
+            (self._folder / f"lost-{number}.json").write_text(
+                json.dumps({"reason": reason}), encoding="utf-8"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,7 @@ class SlurmLauncher:
 
     def start(self, command: Command, output: BinaryIO) -> SlurmLaunch:
         here = LocalLauncher().start(replace(command, argv=tuple(self.words(command))), output)
-        return SlurmLaunch(here, self, command.tag, _nodes_of(command))
+        return SlurmLaunch(here, self, command)
 
     def words(self, command: Command) -> list[str]:
         """The command of a trial as a step."""
@@ -115,6 +124,21 @@ class SlurmLauncher:
         with socket.socket() as probe:
             probe.bind(("", 0))
             return Rendezvous(f"{_in_url(self.address)}:{probe.getsockname()[1]}", f"{self.job}-{trial.id}")
+
+    def refusal(self, trial: Trial) -> str | None:
+        """Why a trial cannot be started in this allocation now."""
+        if trial.point.nodes > len(self.nodes):
+            return f"needs {trial.point.nodes} nodes; job {self.job} has {len(self.nodes)}"
+        lost = self.lost(trial.point.nodes)
+        return f"cannot start: {'; '.join(lost.values())}" if lost else None
+
+    def lost(self, nodes: int) -> dict[int, str]:
+        """Of the first nodes those that Slurm says do not work, by number, in words."""
+        lines = node_lines(self.nodes[:nodes])
+        trouble = {
+            number: node_trouble(lines.get(name, "")) for number, name in enumerate(self.nodes[:nodes])
+        }
+        return {n: f"node {n} ({self.nodes[n]}) is {word}" for n, word in trouble.items() if word is not None}
 
     def end_leftovers(self, study_tag: str) -> int:
         left = _end_steps(self.job, study_tag)

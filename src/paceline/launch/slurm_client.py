@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from paceline.errors import PacelineError, UsageError
@@ -19,7 +20,7 @@ __all__ = [
     "hostnames",
     "job_named",
     "job_state",
-    "node_line",
+    "node_lines",
     "present",
     "signal_step",
     "steps",
@@ -83,10 +84,11 @@ def hostnames(node_list: str) -> tuple[str, ...]:
     return names
 
 
-def node_line(node: str) -> str:
-    """What Slurm knows of one node, in one line; empty when it does not answer."""
-    done = _call("scontrol", "show", "node", "--oneliner", node)
-    return done.stdout if done.returncode == 0 else ""
+def node_lines(nodes: Sequence[str]) -> dict[str, str]:
+    """What Slurm knows of these nodes, a line each; nothing of them when it does not answer."""
+    done = _call("scontrol", "show", "node", "--oneliner", ",".join(nodes))
+    lines = done.stdout.splitlines() if done.returncode == 0 else []
+    return {node: line for line in lines for node in nodes if line.startswith(f"NodeName={node} ")}
 
 
 def steps(job_id: str, *, named: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from paceline.errors import PacelineError, UsageError
 from paceline.launch.slurm import SlurmLauncher
-from paceline.launch.slurm_client import hostnames, node_line
+from paceline.launch.slurm_client import hostnames, node_lines
 from paceline.launch.slurm_container import contained
 from paceline.slurm_state import node_address
 
@@ -40,7 +40,7 @@ def allocation_here(environment: Mapping[str, str]) -> tuple[str, tuple[str, ...
 
 def first_address(nodes: Sequence[str]) -> str:
     """The first node's address: what Slurm itself uses, when that can be resolved here, else its name."""
-    told = node_address(node_line(nodes[0]))
+    told = node_address(node_lines(nodes[:1]).get(nodes[0], ""))
     for candidate in (told, nodes[0]):
         if candidate:
             try:

@@ -18,11 +18,21 @@ from paceline.run.watch import Limits, Watched, watch
 from paceline.store.paths import StudyFolder
 from paceline.store.telemetry_files import lost_nodes, telemetry
 from paceline.store.trial_files import commit, prepare
-from paceline.store.worker_files import Heartbeat, endings, failures, stacks, text_tail, worker_records
+from paceline.store.worker_files import (
+    Heartbeat,
+    endings,
+    failures,
+    look_again,
+    stacks,
+    text_tail,
+    worker_records,
+)
 
 __all__ = ["Bench", "run_trial", "trial_command_at"]
 
 _LOG = "launcher.log"
+_LOOK_S = 0.5
+_FAILED_LAG_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,7 @@ class Bench:
     clock: Clock
     rendezvous: Callable[[Trial], Rendezvous] | None = None  # where the nodes of a trial meet
     refusal: Callable[[Trial], str | None] | None = None  # why a trial cannot be started now: nodes, devices
+    lag_s: float = 0.0  # how late this desk may see what workers on other machines wrote
 
 
 def trial_command_at(folder: StudyFolder, study: Study, trial: Trial, bench: Bench) -> Command:
@@ -73,7 +84,7 @@ def run_trial(
         commit(folder, result, started=started)
         return result
     command = trial_command_at(folder, study, trial, bench)
-    limits = Limits(study.timeout_s, study.hang_s)
+    limits = Limits(study.timeout_s, study.hang_s, bench.lag_s)
     kills = kernel_oom_kills()
     sampler = Sampler(path, tag=command.tag, node=0)
 
@@ -90,9 +101,22 @@ def run_trial(
         finally:
             launch.end()
             sampler.close()
+    _await_files(path, watched, workers=trial.point.workers, lag_s=bench.lag_s, clock=bench.clock)
     result = _result(trial, path, watched, limits=limits, memory_kills=_risen(kills))
     commit(folder, result, started=started)
     return result
+
+
+def _await_files(path: Path, watched: Watched, *, workers: int, lag_s: float, clock: Clock) -> None:
+    """Wait until the end or failure of every worker can be seen: a network file system shows new names late.
+
+    Where torchrun says that all is well they must come; where it says otherwise a worker may have left nothing."""
+    if watched.how != "exited":
+        return
+    until = clock.monotonic_s() + (lag_s if watched.exit_code == 0 else min(lag_s, _FAILED_LAG_S))
+    while len(endings(path)) + len(failures(path)) < workers and clock.monotonic_s() < until:
+        clock.pause(_LOOK_S)
+        look_again(path)
 
 
 def _result(trial: Trial, path: Path, watched: Watched, *, limits: Limits, memory_kills: int) -> TrialResult:

@@ -2,6 +2,7 @@
 
 before the first step    max(hang_s, 180 s): importing, compiling and loading data take what they take
 after it                 hang_s without one step of any worker: hung; the stacks of all workers are asked for
+                         (both later by lag_s, where this desk may see a step late)
 a worker failed          the others get 10 s to notice, for a collective would wait for ever
 all workers finished     20 s for the launcher to return
 """
@@ -34,6 +35,9 @@ class Limits:
 
     timeout_s: float
     hang_s: float
+    lag_s: float = (
+        0.0  # how late the desk may see what a worker wrote: another machine, a network file system
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def watch(
         if now - began >= limits.timeout_s:
             _ask_stacks(launch, trial_dir, beats, clock)
             return Watched("timeout", None, now - began, beats)
-        quiet_s = limits.hang_s if any(_steps(beats)) else max(limits.hang_s, _START_S)
+        quiet_s = limits.lag_s + (limits.hang_s if any(_steps(beats)) else max(limits.hang_s, _START_S))
         if now - moved >= quiet_s and failed is None and finished is None:
             _ask_stacks(launch, trial_dir, beats, clock)
             return Watched("hung", None, now - began, beats)

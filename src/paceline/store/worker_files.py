@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import re
 import struct
 from collections.abc import Mapping
@@ -19,6 +21,7 @@ __all__ = [
     "endings",
     "failures",
     "heartbeats",
+    "look_again",
     "stacks",
     "text_tail",
     "worker_records",
@@ -125,6 +128,14 @@ def heartbeats(trial: Path) -> tuple[Heartbeat, ...]:
 def stacks(trial: Path) -> Mapping[int, str]:
     """The stacks that workers wrote when asked, by rank."""
     return {rank: path.read_text(errors="replace") for rank, path in _ranked(trial, "stacks-", ".txt")}
+
+
+def look_again(trial: Path) -> None:
+    """Make a client of NFS forget which names it believes to be in a folder: it does when it changes one itself."""
+    with contextlib.suppress(OSError):
+        name = trial / f".look-{os.getpid()}"
+        name.touch()
+        name.unlink()
 
 
 def text_tail(path: Path, *, most: int = _TAIL_BYTES) -> str:
