@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+import sysconfig
 import time
 
 import pytest
@@ -252,3 +253,33 @@ def test_the_schema_is_json_and_says_its_version(tmp_path):
         data = json.loads(desk("schema", of, cwd=tmp_path).stdout)
         assert data["version"] == 1
         assert data["properties"]["format"]
+
+
+def test_a_script_runs_in_an_interpreter_that_has_torch_and_no_paceline(tmp_path):
+    other = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", other], check=True)
+    (site,) = other.glob("lib/python*/site-packages")
+    (site / "borrowed.pth").write_text(sysconfig.get_path("purelib"))  # torch, but no editable install
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import importlib.util, runpy, sys\n"
+        "assert importlib.util.find_spec('paceline') is None\n"
+        f"assert sys.prefix == {str(other)!r}, sys.prefix\n"
+        f"runpy.run_path({str(PLAIN)!r}, run_name='__main__')\n"
+    )
+    alone = {key: value for key, value in environment().items() if key != "PYTHONPATH"}
+    command = [
+        *DESK,
+        "study",
+        "--workers",
+        "2",
+        *SMALL,
+        "--python",
+        other / "bin/python",
+        "--out",
+        "s",
+        script,
+    ]
+    done = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [result.state for result in read_results(StudyFolder(tmp_path / "s"))] == ["ok"]
