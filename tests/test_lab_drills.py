@@ -52,10 +52,10 @@ def study_of(**asked):
     """Twenty steps of a tenth of a second on two hosts."""
     workload = Workload("script", str(SCRIPTS / "plain_ddp.py"), ("--compute", "0.1"))
     fields = {
-        "steps": 40,
+        "steps": 20,
         "warmup": 2,
         "timeout_s": 100.0,
-        "hang_s": 8.0,
+        "hang_s": 6.0,
         "tight_ratio": 1e-6,
         "threads": 1,
         **asked,
