@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import platform
 import re
 import shlex
-import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tabulate import tabulate
 
-from paceline import __version__, units
+from paceline import units
 from paceline.analysis_json import analysis_data
 from paceline.analyze import study_analysis
 from paceline.answers import Ask, Cluster
 from paceline.cli.accuracy_text import comparison_lines
 from paceline.cli.plan_text import print_json
 from paceline.cli.probed import probed_in, with_probe_results, with_probed_links
-from paceline.config import command_text
+from paceline.cli.source import source_of
 from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
 from paceline.stats import scaled
 from paceline.store.paths import StudyFolder
 from paceline.store.preflight_file import preflight_findings_of
-from paceline.store.trial_files import first_started, read_results
+from paceline.store.trial_files import read_results
 
 __all__ = ["analysis_of_folder", "analysis_text", "finding_lines", "print_analysis"]
 
@@ -50,17 +48,7 @@ def analysis_of_folder(
     """
     if results is None:
         results = read_results(folder)
-    source = {
-        "command": command_text(study.workload),
-        "folder": str(folder.root.absolute()),
-        "paceline": __version__,
-        "host": socket.gethostname(),
-        "system": platform.platform(),
-        "started": first_started(folder),
-        "trials": len(results),
-        "workers": _seen(results),
-        "threads_per_worker": study.threads,
-    }
+    source = source_of(folder, study, results)
     found = probed_in(folder)
     analysis = study_analysis(
         study,
@@ -71,13 +59,6 @@ def analysis_of_folder(
         preflight=preflight_findings_of(folder),
     )
     return with_probe_results(analysis, found)
-
-
-def _seen(results: Sequence[TrialResult]) -> dict[str, list[str]]:
-    """What the workers said they were; more than one value in a list is worth a look."""
-    manifests = [worker.manifest for result in results for worker in result.workers]
-    keys = ("host", "device_name", "torch", "python", "backend")
-    return {key: sorted({str(m[key]) for m in manifests if m.get(key) is not None}) for key in keys}
 
 
 def print_analysis(analysis: Analysis, *, folder: StudyFolder, json: bool) -> None:

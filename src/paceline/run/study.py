@@ -12,6 +12,7 @@ from paceline.records import Plan, Study, Trial, TrialResult
 from paceline.run.missing import device_s, expected_wall_s, missing
 from paceline.run.trial import Bench, run_trial
 from paceline.store.atomic import make_folder, write_json
+from paceline.store.git_state import note_git_state
 from paceline.store.lock import locked
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import write_study
@@ -73,6 +74,8 @@ def run_study(
         write_study(folder.study_toml, study)
         write_json(folder.plan_json, asdict(plan))
         results = read_results(folder)
+        if missing(plan, results, study):
+            note_git_state(folder, study)
         while todo := missing(plan, results, study):
             trial, why = _next(todo, bench)
             if trial is None:
