@@ -4,9 +4,11 @@
     inside a node      M = 1
     between nodes      hops between nodes 2(M−1) with α of their own; 2(N−M) hops inside cost what the probe inside says
 
-fit            a0, α ≥ 0 and 1/B by least squares on relative residuals of the medians over passes: every size counts
-               the same, 1 KB as 100 MB
+fit            least squares on relative residuals of the medians over passes, nothing negative: B from sizes of 64 KB
+               and more, then a0 and α from all sizes at that B: a latency that varies must not bend the bandwidth
 one count      2(N−1) α and a0 are one number: it is shared out over the hops, and a0 is unidentified
+too small      where even the largest size is mostly latency, the best bus bandwidth seen is a lower bound of B, and B
+               is unidentified
 interval       passes are drawn anew (a slow moment hits a whole pass), the fit is repeated; Student's t for few passes
 
 Only all-reduces are fitted where there are any: they are what gradients travel by.
@@ -33,6 +35,10 @@ __all__ = ["belief_of", "link_from_probe", "link_of", "link_probes", "probe_rows
 
 _DRAWS = 200
 _RING_SD = 0.02
+_LEAST_SHARE = 0.3  # of the largest all-reduce that must be movement, or only a lower bound is known
+_WIDE = 4.0
+_UNKNOWN_SD = 1.0
+_MOVING_BYTES, _FEWEST_SIZES = 65_536, 3  # what tells bandwidth, where the sweep reaches so far
 _GROWTH = 2.0  # sizes that differ by less say nothing about bandwidth
 Array = NDArray[np.float64]
 
@@ -89,7 +95,14 @@ def link_from_probe(
     drawn = [_solved(keys, _medians(_redrawn(passes, random), keys), known, separable) for _ in range(_DRAWS)]
     latency, fixed, rate = _estimates(best, np.array(drawn), min(len(p) for p in passes.values()))
     largest = max(fitted, key=lambda t: (t.workers, t.nodes))
-    vague = latency.low is not None and latency.low <= 0.0
+    rows = probe_rows(usable)
+    unknown = [] if separable else ["fixed_s"]
+    if latency.low is not None and latency.low <= 0.0:
+        unknown.append("latency_s")
+    if _hidden(keys, best, rate):
+        unknown.append("bytes_per_s")
+        seen = max((row.bus_bytes_per_s for row in rows), key=lambda bus: bus.value)
+        rate = replace(seen, high=None)
     return LinkProbe(
         link=_class(fitted[0]),
         backend=fitted[0].backend,
@@ -98,10 +111,10 @@ def link_from_probe(
         latency_s=latency,
         bytes_per_s=rate,
         fixed_s=fixed if separable else None,
-        unidentified=(*(() if separable else ("fixed_s",)), *(("latency_s",) if vague else ())),
+        unidentified=tuple(unknown),
         misfit_ratio=_misfit(keys, _medians(passes, keys), known, best),
         source=source,
-        rows=probe_rows(usable),
+        rows=rows,
     )
 
 
@@ -123,18 +136,14 @@ def belief_of(probe: LinkProbe) -> LinkBelief:
     """
     believed = measured(link_of(probe))
     misfit = probe.misfit_ratio or 0.0
-    if probe.backend == "gloo" and probe.link == "between":
-        return replace(
-            believed,
-            bytes_sd=max(_RING_SD, _log_sd(probe.bytes_per_s)),
-            latency_sd=min(1.0, max(believed.latency_sd, _log_sd(probe.latency_s), misfit)),
-            probed=True,
-        )
+    ring = probe.backend == "gloo" and probe.link == "between"
+    rate_sd = max(_RING_SD if ring else max(believed.bytes_sd, misfit), _log_sd(probe.bytes_per_s))
+    known = "bytes_per_s" not in probe.unidentified
     return replace(
         believed,
-        probed=True,
-        bytes_sd=max(believed.bytes_sd, _log_sd(probe.bytes_per_s), misfit),
+        bytes_sd=rate_sd if known else _UNKNOWN_SD,
         latency_sd=min(1.0, max(believed.latency_sd, _log_sd(probe.latency_s), misfit)),
+        probed=known,
     )
 
 
@@ -164,6 +173,14 @@ def _log_sd(quantity: Estimate) -> float:
     if quantity.high is None or quantity.value <= 0.0:
         return 0.0
     return math.log(quantity.high / quantity.value) / 1.645
+
+
+def _hidden(keys: Sequence[Key], best: Array, rate: Estimate) -> bool:
+    """Whether latency hides the bandwidth: even the largest size hardly moves, or passes disagree about it."""
+    moved = max(size * bus_factor(op, n) for op, n, _, size in keys) * best[2]
+    waits = best[1] + max(_hops(op, n, m) for op, n, m, _ in keys) * best[0]
+    wide = rate.low is None or rate.high is None or rate.high > _WIDE * rate.low
+    return bool(moved < _LEAST_SHARE * (moved + waits) or (wide and rate.n > 1))
 
 
 Key = tuple[str, int, int, int]  # collective, workers, nodes, bytes
@@ -220,17 +237,29 @@ def _columns(keys: Sequence[Key], known_latency_s: float) -> tuple[Array, Array,
 
 
 def _solved(keys: Sequence[Key], seconds: Array, known_latency_s: float, separable: bool) -> Array:
-    """α, a0, 1/B, none of them negative, by least squares on relative residuals."""
-    from scipy.optimize import nnls
-
+    """α, a0, 1/B: the bandwidth from sizes that move, the latencies from all sizes at that bandwidth."""
     hops, moved, offset = _columns(keys, known_latency_s)
     kept = np.isfinite(seconds)
-    parts = [hops, np.ones_like(hops), moved] if separable else [hops, moved]
-    weights = seconds[kept]
-    scale = np.array([np.median(part[kept] / weights) for part in parts])
-    matrix = np.column_stack([part[kept] / weights for part in parts]) / scale
-    solution = nnls(matrix, np.maximum(1.0 - offset[kept] / weights, 0.0))[0] / scale
-    return solution if separable else np.array([solution[0], 0.0, solution[1]])
+    whole, target = np.column_stack([hops, np.ones_like(hops), moved]), seconds - offset
+    free = [0, 1, 2] if separable else [0, 2]
+    sizes = np.array([size for _, _, _, size in keys])
+    large = kept & (sizes >= _MOVING_BYTES)
+    if len(set(sizes[large])) < _FEWEST_SIZES:
+        return _relative(whole, target, seconds, kept, free)
+    rate = _relative(whole, target, seconds, large, free)[2]
+    latencies = _relative(whole, target - rate * moved, seconds, kept, free[:-1])
+    return np.array([latencies[0], latencies[1], rate])
+
+
+def _relative(whole: Array, target: Array, seconds: Array, kept: NDArray[np.bool_], free: list[int]) -> Array:
+    """The coefficients of the `free` columns, none negative, by least squares on residuals relative to `seconds`."""
+    from scipy.optimize import nnls
+
+    matrix = whole[kept][:, free] / seconds[kept, None]
+    scale = np.median(matrix, axis=0)  # columns of about one: nnls stops at a tolerance of its own
+    found = np.zeros(whole.shape[1])
+    found[free] = nnls(matrix / scale, np.maximum(target[kept] / seconds[kept], 0.0))[0] / scale
+    return found
 
 
 def _misfit(keys: Sequence[Key], seconds: Array, known_latency_s: float, best: Array) -> float:

@@ -106,7 +106,7 @@ def link_findings(links: Sequence[LinkProbe], kinds: Rows) -> tuple[Finding, ...
     """What every probed Link delivers of its specification, and whether that is usual."""
     found = []
     for link in links:
-        if link.spec is None or not link.spec_bytes_per_s:
+        if link.spec is None or not link.spec_bytes_per_s or "bytes_per_s" in link.unidentified:
             continue
         ratio = link.bytes_per_s.value / link.spec_bytes_per_s
         transport = transports(kinds).get(link.spec.partition(" (")[0].partition("@")[0])

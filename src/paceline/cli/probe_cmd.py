@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,11 +18,14 @@ from paceline.cli.answer import finding_lines
 from paceline.cli.plan_text import print_json
 from paceline.cli.probe_text import probe_lines
 from paceline.cli.probed import Probed, probed
+from paceline.cli.ready import JOIN_WAIT_S, Join, JoinWait, gathered
 from paceline.config import backends
 from paceline.data import shipped
 from paceline.errors import Interrupted, UsageError
+from paceline.launch.gate import Gate, Invitation, invitation
 from paceline.launch.interpreter import interpreter, package_folder
 from paceline.launch.local import LocalLauncher
+from paceline.launch.nodes import NodesLauncher
 from paceline.launch.processes import cores
 from paceline.links_spec import specs_from
 from paceline.probe import BACKENDS, LARGEST_BYTES, exchanged_bytes, sweep_sizes
@@ -48,6 +52,12 @@ def probe(
         str | None,
         typer.Option(help="Worker counts: 2,4. Two counts tell a call's fixed cost from its hops."),
     ] = None,
+    nodes: Annotated[
+        str | None, typer.Option(help="Node counts, instead of --workers: 2 or 1,2; the others join.")
+    ] = None,
+    workers_per_node: Annotated[int, typer.Option(min=1, help="Workers on every node.")] = 1,
+    join: Join = None,
+    join_wait: JoinWait = None,
     backend: Annotated[
         str | None, typer.Option(help="gloo, nccl or both.  [default: the study's, or gloo]")
     ] = None,
@@ -92,8 +102,18 @@ def probe(
         if read is not None:
             probes = [_read(read, root, workers=workers, specs=specs)]
         else:
-            orders = _orders(root, asked, workers, backend, size, duration(seconds), device, threads)
-            probes = _measure(root, orders, python=python or (asked.python if asked else None), specs=specs)
+            counts = _counts(asked, workers, nodes, workers_per_node)
+            sweep = ProbeOrder(
+                workers=2,
+                sizes=sweep_sizes(bytes_of(size) if size else _largest(root, asked)),
+                backends=_backends(asked, backend),
+                seconds=duration(seconds),
+                device=device,
+            )
+            orders = _orders(sweep, counts, threads or (asked.threads if asked else None))
+            wait_s = duration(join_wait) if join_wait else JOIN_WAIT_S
+            with _bench(root, orders, python or (asked.python if asked else None), join, wait_s) as bench:
+                probes = _measure(root, orders, bench=bench, specs=specs)
         if home is not None:
             probes = list(read_probes(root))
         found = probed(probes)
@@ -131,42 +151,46 @@ def _folder(home: Path | None) -> Iterator[Path]:
         yield home
 
 
-def _orders(
-    root: Path,
-    study: Study | None,
-    workers: str | None,
-    backend: str | None,
-    size: str | None,
-    seconds: float,
-    device: bool,
-    threads: int | None,
-) -> list[ProbeOrder]:
-    """One launch for every worker count."""
-    names = backends(backend) if backend else (study.backends if study else ())
+def _backends(study: Study | None, asked: str | None) -> tuple[str, ...]:
+    names = backends(asked) if asked else (study.backends if study else ())
     unknown = [name for name in names if name not in BACKENDS]
     if unknown:
         raise UsageError(f"{unknown[0]} cannot be probed", hint="--backend gloo,nccl")
-    counts = count_range(workers) if workers else _counts(study)
-    if min(counts) < 2:
-        raise UsageError("one worker has no link to probe", hint="--workers 2")
-    largest = bytes_of(size) if size else _largest(root, study)
-    return [
-        ProbeOrder(
-            count,
-            sweep_sizes(largest),
-            backends=names or ("gloo",),
-            seconds=seconds,
-            device=device and count == min(counts),
-            threads=threads or (study.threads if study and study.threads else max(1, cores() // count)),
+    return names or ("gloo",)
+
+
+def _counts(
+    study: Study | None, workers: str | None, nodes: str | None, per_node: int
+) -> tuple[tuple[int, int], ...]:
+    """(workers, nodes) of every launch: as asked, else 2 workers and the most that the study has on one node."""
+    if workers and nodes:
+        raise UsageError(
+            "--workers and --nodes both say how many workers there are", hint="--nodes 2 --workers-per-node 4"
         )
-        for count in counts
+    if nodes:
+        found = [(count * per_node, count) for count in count_range(nodes)]
+    elif workers:
+        found = [(count, 1) for count in count_range(workers)]
+    else:
+        most = 2 if study is None or study.nodes else max(study.workers)
+        found = [(count, 1) for count in sorted({2, max(2, most)})]
+    if min(found)[0] < 2:
+        raise UsageError("one worker has no link to probe", hint="--workers 2, or --nodes 2")
+    return tuple(found)
+
+
+def _orders(sweep: ProbeOrder, counts: Sequence[tuple[int, int]], threads: int | None) -> list[ProbeOrder]:
+    """One launch for every count; devices are measured once, by the fewest workers."""
+    return [
+        replace(
+            sweep,
+            workers=workers,
+            nodes=nodes,
+            device=sweep.device and i == 0,
+            threads=threads or max(1, cores() // (workers // nodes)),
+        )
+        for i, (workers, nodes) in enumerate(counts)
     ]
-
-
-def _counts(study: Study | None) -> tuple[int, ...]:
-    """2 workers, and the most that the study measures."""
-    most = 2 if study is None or study.nodes else max(study.workers)
-    return tuple(sorted({2, max(2, most)}))
 
 
 def _largest(root: Path, study: Study | None) -> int:
@@ -175,11 +199,11 @@ def _largest(root: Path, study: Study | None) -> int:
     return LARGEST_BYTES if seen is None else 2 * seen
 
 
-def _measure(
-    root: Path, orders: Sequence[ProbeOrder], *, python: str | None, specs: dict[str, str]
-) -> list[Probe]:
-    from paceline.cli.study import terminated_like_interrupted  # here: it imports what a study needs
-
+@contextmanager
+def _bench(
+    root: Path, orders: Sequence[ProbeOrder], python: str | None, join: str | None, wait_s: float
+) -> Iterator[ProbeBench]:
+    """What the probes are run with; where they need several nodes, those have joined."""
     bench = ProbeBench(
         LocalLauncher(),
         interpreter(python),
@@ -187,16 +211,32 @@ def _measure(
         SystemClock(),
         tag=hashlib.sha256(os.fsencode(root.absolute())).hexdigest()[:12] + ":",
     )
+    nodes = max(order.nodes for order in orders)
+    if nodes == 1:
+        yield bench
+        return
+    gate = Gate(invitation(join) if join else Invitation(), _say)
+    try:
+        gathered(gate, nodes, wait_s=wait_s, what="probe")
+        launcher = NodesLauncher(gate, None, _say, lambda member: None)
+        yield replace(bench, launcher=launcher, rendezvous=launcher.rendezvous)
+    finally:
+        gate.close()
+
+
+def _measure(
+    root: Path, orders: Sequence[ProbeOrder], *, bench: ProbeBench, specs: dict[str, str]
+) -> list[Probe]:
+    from paceline.cli.study import terminated_like_interrupted  # here: it imports what a study needs
+
     probes = []
     try:
         with terminated_like_interrupted():
             for order in orders:
-                most = bytes_text(order.sizes[-1])
-                print(
-                    f"probing {order.workers} workers over {', '.join(order.backends)}, 1 kB to {most}, "
-                    f"about {order.seconds + 10:.0f} s …",
-                    file=sys.stderr,
-                    flush=True,
+                where = f" on {order.nodes} nodes" if order.nodes > 1 else ""
+                _say(
+                    f"probing {order.workers} workers{where} over {', '.join(order.backends)}, 1 kB to "
+                    f"{bytes_text(order.sizes[-1])}, about {order.seconds + 10:.0f} s …"
                 )
                 probes.append(run_probe(root, order, bench=bench, specs=specs))
     except KeyboardInterrupt:
@@ -204,6 +244,10 @@ def _measure(
             "stopped; probes that were complete are kept", hint="paceline probe again"
         ) from None
     return probes
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _read(path: Path, root: Path, *, workers: str | None, specs: dict[str, str]) -> Probe:

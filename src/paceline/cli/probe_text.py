@@ -40,7 +40,11 @@ def _link_lines(link: LinkProbe) -> Iterator[str]:
     fixed = "with the fixed cost of a call in it (probe a second worker count to tell them apart)"
     if link.fixed_s is not None:
         fixed = f"and {duration_range_text(link.fixed_s)} for every call"
-    yield f"  bandwidth {rate_range_text(link.bytes_per_s)}"
+    if "bytes_per_s" in link.unidentified:
+        seen = rate_text(link.bytes_per_s.value)
+        yield f"  bandwidth at least {seen}: even the largest message is mostly latency (a larger --bytes tells)"
+    else:
+        yield f"  bandwidth {rate_range_text(link.bytes_per_s)}"
     yield f"  latency   {duration_range_text(link.latency_s)} per hop, {fixed}"
     if link.spec_bytes_per_s:
         share = percent_text(link.bytes_per_s.value / link.spec_bytes_per_s)

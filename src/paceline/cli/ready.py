@@ -34,7 +34,7 @@ from paceline.store.preflight_file import write_preflight
 from paceline.store.trial_files import read_results
 from paceline.units import duration_text
 
-__all__ = ["JOIN_WAIT_S", "Join", "JoinWait", "ready"]
+__all__ = ["JOIN_WAIT_S", "Join", "JoinWait", "gathered", "ready"]
 
 Join = Annotated[
     str | None,
@@ -74,7 +74,7 @@ def ready(
         return
     gate = Gate(invitation(join) if join else Invitation(), _say)
     try:
-        _gathered(gate, nodes, wait_s=wait_s)
+        gathered(gate, nodes, wait_s=wait_s, what="study")
         facts = inspected(look.asked, gate.present)
         refused = _judged(look, facts)
         _say_ways(facts)
@@ -95,10 +95,10 @@ def _asked(study: Study, bench: Bench) -> Asked:
     return Asked(bench.python, script, directory, devices="nccl" in study.backends)
 
 
-def _gathered(gate: Gate, nodes: int, *, wait_s: float) -> None:
-    """Wait until as many nodes are here as the study needs, and say who has come."""
+def gathered(gate: Gate, nodes: int, *, wait_s: float, what: str) -> None:
+    """Wait until as many nodes are here as the study (or the probe) needs, and say who has come."""
     line, *others = gate.join_lines
-    _say(f"This study needs {nodes} nodes. Type on {_others(nodes - 1)}:\n\n    {line}\n")
+    _say(f"This {what} needs {nodes} nodes. Type on {_others(nodes - 1)}:\n\n    {line}\n")
     if others:
         _say(
             "where that address is not reachable: "

@@ -15,7 +15,13 @@ from collections.abc import Mapping, Sequence
 from paceline.launch.command import TORCHRUN, Command, Rendezvous, torchrun_options
 from paceline.records import Point, Trial
 
-__all__ = ["probe_command"]
+__all__ = ["probe_command", "probe_trial"]
+
+
+def probe_trial(workers: int, nodes: int) -> Trial:
+    """A probe as launchers know it: so many workers on so many nodes."""
+    name = f"probe-n{nodes}-w{workers}"
+    return Trial(name, Point(name, workers, nodes), 1, ())
 
 
 def probe_command(
@@ -34,8 +40,7 @@ def probe_command(
     rendezvous: Rendezvous | None = None,
 ) -> Command:
     """The Command that probes `workers` on `nodes` and writes into `folder` (absolute; agent/ lies in it)."""
-    name = f"probe-n{nodes}-w{workers}"
-    trial = Trial(name, Point(name, workers, nodes), 1, ())
+    trial = probe_trial(workers, nodes)
     searched = [
         os.path.join(folder, "agent"),
         *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paceline.errors import NothingMeasured
 from paceline.launch.command import Rendezvous
 from paceline.launch.launcher import Launch, Launcher
-from paceline.launch.probe import probe_command
-from paceline.records import Probe
+from paceline.launch.probe import probe_command, probe_trial
+from paceline.records import Probe, Trial
 from paceline.run.clock import Clock
 from paceline.store.probe_files import commit_probe, prepare_probe, read_probe
 from paceline.store.worker_files import text_tail
@@ -49,7 +49,7 @@ class ProbeBench:
     agent: Path
     clock: Clock
     tag: str  # of the study, or of the folder
-    rendezvous: Rendezvous | None = None
+    rendezvous: Callable[[Trial], Rendezvous] | None = None
 
 
 def run_probe(
@@ -59,6 +59,9 @@ def run_probe(
     folder = root / "probe" / order.name
     beside = prepare_probe(folder, agent=bench.agent)
     started = bench.clock.date()
+    meet = None
+    if order.nodes > 1 and bench.rendezvous is not None:
+        meet = bench.rendezvous(probe_trial(order.workers, order.nodes))
     command = probe_command(
         str(beside.absolute()),
         order.sizes,
@@ -71,7 +74,7 @@ def run_probe(
         device=order.device,
         threads=order.threads,
         environment=os.environ,
-        rendezvous=bench.rendezvous,
+        rendezvous=meet,
     )
     log = beside / "launcher.log"
     with open(log, "wb") as output:
