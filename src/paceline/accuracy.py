@@ -41,7 +41,7 @@ from paceline.stats import estimate, estimate_signed
 __all__ = ["accuracy_convergence", "accuracy_curve", "metric_of", "rises_by_name"]
 
 _FALLING = ("loss", "mse", "mae", "error", "err", "perplexity", "ppl", "wer", "cer", "fid")
-_NOT_METRICS = {"epoch", "step", "samples", "wall_s", "train_s", "lr", "train_loss", "peak_lr"}
+_NOT_METRICS = {"epoch", "step", "samples", "wall_s", "train_s", "lr", "train_loss", "lr_gain"}
 _MARGIN = 0.005  # half a point, where the metric lies between 0 and 1
 _WIDER_MARGIN = 0.02  # of its size, elsewhere
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from paceline.convergence import Curve, plateau
+from paceline.accuracy_noise import gradient_blocks
+from paceline.convergence import Curve, noise_scale, plateau
 from paceline.records import Estimate, WorkerRecord
 
 __all__ = ["Evaluation", "TrainingSummary", "reached_at", "training_summary"]
@@ -43,6 +44,8 @@ class TrainingSummary:
     exchange_ratio: float | None
     peak_memory_bytes: int | None
     peak_device_bytes: int | None
+    busy_cores: float | None = None  # of a worker, over the measured steps
+    noise_scale: Estimate | None = None
 
 
 def training_summary(
@@ -76,6 +79,8 @@ def training_summary(
         exchange_ratio=_exchange_ratio(workers),
         peak_memory_bytes=_largest(workers, "peak_memory_bytes"),
         peak_device_bytes=_largest(workers, "peak_device_bytes"),
+        busy_cores=_busy_cores(workers),
+        noise_scale=_noise(workers),
     )
 
 
@@ -115,6 +120,23 @@ def _exchange_ratio(workers: Sequence[WorkerRecord]) -> float | None:
             waited = sum(exchange.wait_s for exchanges, _ in looked for exchange in exchanges)
             shares.append(waited / sum(step for _, step in looked))
     return fmean(shares) if shares else None
+
+
+def _busy_cores(workers: Sequence[WorkerRecord]) -> float | None:
+    """CPU seconds per second of a worker: what it kept busy, waiting loops of a backend included."""
+    shares = []
+    for worker in workers:
+        window = worker.manifest.get("window")
+        if isinstance(window, Mapping):
+            used, wall_s = window.get("own_cpu_s"), window.get("wall_s")
+            if isinstance(used, int | float) and isinstance(wall_s, int | float) and wall_s > 0:
+                shares.append(used / wall_s)
+    return fmean(shares) if shares else None
+
+
+def _noise(workers: Sequence[WorkerRecord]) -> Estimate | None:
+    blocks = gradient_blocks(workers)
+    return None if blocks is None else noise_scale(blocks.square, blocks.variance, batch=blocks.global_batch)
 
 
 def _largest(workers: Sequence[WorkerRecord], key: str) -> int | None:

@@ -11,7 +11,8 @@ from typing import TextIO
 from paceline.config import command_text
 from paceline.launch.command import Rendezvous, command_line
 from paceline.plan import plan_study, steps_of_trial
-from paceline.records import Study, Trial, TrialResult
+from paceline.plan_goal import training_steps
+from paceline.records import Point, Study, Trial, TrialResult
 from paceline.run.missing import device_s, expected_wall_s, missing
 from paceline.run.trial import Bench, trial_command_at
 from paceline.store.paths import StudyFolder
@@ -42,9 +43,9 @@ def print_plan(
         own = [trial for trial in todo if trial.point.id == point.id]
         if not own:
             continue
-        launches, workers = _count(len(own), "launch", "launches"), _count(point.workers, "worker", "workers")
+        workers = _count(point.workers, "worker", "workers")
         nodes = f" on {point.nodes} nodes" if point.nodes > 1 else ""
-        say.append(f"  {point.id}: {launches} of {steps_of_trial(study)} steps on {workers}{nodes}")
+        say.append(f"  {point.id}: {_launches(study, point, len(own))} on {workers}{nodes}")
         command = trial_command_at(folder, study, own[0], bench)
         say.append(f"    cd {shlex.quote(command.directory)} && {command_line(command)}")
     threads = _count(bench.threads, "CPU thread", "CPU threads")
@@ -53,13 +54,25 @@ def print_plan(
     say.append(f"{threads} per worker, the same at every point (OMP_NUM_THREADS).")
     trials = _count(len(todo), "trial", "trials")
     basis = "as measured so far" if results else f"if a step takes {duration_text(plan.assumed_step_s)}"
-    say.append(
-        f"{trials}, about {duration_text(wall_s)} and {price:.0f} device seconds {basis}; "
-        f"fewer where launches agree within {study.tight_ratio:.0%}."
-    )
+    fewer = f"fewer where launches agree within {study.tight_ratio:.0%}"
+    if study.goal is not None:
+        fewer = "fewer where the target is reached early" if study.goal.target is not None else "every epoch"
+        if training_steps(study, plan.points[0]) is None:
+            basis = "as measured so far" if results else "at least: nobody knows how long the script trains"
+    say.append(f"{trials}, about {duration_text(wall_s)} and {price:.0f} device seconds {basis}; {fewer}.")
     if study.budget_device_s is not None:
         say.append(f"Budget: {study.budget_device_s:.0f} device seconds, {device_s(results):.0f} spent.")
     print("\n".join(say), file=file)
+
+
+def _launches(study: Study, point: Point, count: int) -> str:
+    """5 launches of 55 steps, or 3 trainings of at most 4 epochs (376 steps)."""
+    if study.goal is None:
+        return f"{_count(count, 'launch', 'launches')} of {steps_of_trial(study)} steps"
+    trainings, steps = _count(count, "training", "trainings"), training_steps(study, point)
+    if steps is None:
+        return f"{trainings} to the script's own end"
+    return f"{trainings} of at most {_count(study.goal.epochs or 0, 'epoch', 'epochs')} ({steps} steps)"
 
 
 def _unknown_rendezvous(trial: Trial) -> Rendezvous:

@@ -124,6 +124,15 @@ def study(
     threads: Threads = None,
     python: Python = None,
     start: StartText = None,
+    to_accuracy: ToAccuracy = None,
+    lr_rule: LrRule = None,
+    warmup_epochs: WarmupEpochs = None,
+    seeds: Seeds = None,
+    epochs: Epochs = None,
+    metric: Metric = None,
+    lower_is_better: LowerIsBetter = False,
+    seed_flag: SeedFlag = None,
+    memory_limit: MemoryLimit = None,
     on: On = None,
     partition: Partition = None,
     account: Account = None,
@@ -170,8 +179,19 @@ def study(
         "budget_device_s": units.duration(budget) if budget else None,
         "threads": threads,
         "python": python if python is None or container else interpreter(python),
+        "memory_limit_bytes": None if memory_limit is None else units.bytes_of(memory_limit),
     }
-    flags = {"batch_flag": batch_flag, "lr_flag": lr_flag}
+    asked |= goal_fields(
+        to_accuracy=to_accuracy,
+        lr_rule=lr_rule,
+        warmup_epochs=warmup_epochs,
+        seeds=seeds,
+        epochs=epochs,
+        metric=metric,
+        lower_is_better=lower_is_better,
+        vary=tuple(config.vary(text) for text in vary or ()),
+    )
+    flags = {"batch_flag": batch_flag, "lr_flag": lr_flag, "seed_flag": seed_flag}
     folder, wanted = request(
         target_of(words or [], module=module, start=start),
         {name: value for name, value in asked.items() if value is not None},
@@ -192,7 +212,7 @@ def study(
         container=container,
         options=sbatch_option,
     )
-    wanted = config.with_args_batch(wanted)
+    wanted = checked_goal(config.with_args_batch(wanted), python=python_of(wanted))
     if os.pathsep in str(folder.root.absolute()):
         raise UsageError(f"the folder {folder.root} has a {os.pathsep!r} in its name", hint="choose --out")
     count = threads_per_worker(wanted, environment=os.environ, cores=cores())
@@ -234,6 +254,14 @@ def plan(
     threads: Threads = None,
     python: Python = None,
     start: StartText = None,
+    to_accuracy: ToAccuracy = None,
+    lr_rule: LrRule = None,
+    warmup_epochs: WarmupEpochs = None,
+    seeds: Seeds = None,
+    epochs: Epochs = None,
+    metric: Metric = None,
+    seed_flag: SeedFlag = None,
+    memory_limit: MemoryLimit = None,
     out: Out = None,
     json: Json = False,
 ) -> None:

@@ -12,6 +12,8 @@ from typing import Annotated
 import typer
 
 from paceline import units
+from paceline.accuracy import metric_of, rises_by_name
+from paceline.cli.goal import Metric
 from paceline.cli.plan_text import print_json
 from paceline.cli.request import target_of
 from paceline.cli.study import bench_of, terminated_like_interrupted
@@ -23,16 +25,15 @@ from paceline.launch.command import threads_per_worker
 from paceline.launch.interpreter import interpreter, workloads_path
 from paceline.launch.preflight import checked_workload
 from paceline.launch.processes import cores
-from paceline.records import Study, TrialResult, Workload
+from paceline.records import Goal, Study, TrialResult, Workload
 from paceline.run.study import run_study
 from paceline.store.atomic import make_folder, write_json
-from paceline.store.marks import marks, metric_lines
+from paceline.store.metrics_file import metric_lines
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
 
 __all__ = ["train"]
 
-_NO_END = 1_000_000_000  # measured steps of a trial that nobody ends: the script runs to its own end
 _FLAGS = {
     "per_worker_batch": "--batch-size",
     "global_batch": "--global-batch",
@@ -62,13 +63,15 @@ def train(
     epochs: Annotated[int | None, typer.Option(help="Passes over the data.")] = None,
     optimizer: Annotated[str | None, typer.Option(help="sgd, adam, adamw, lars or lamb.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate, at the base batch.")] = None,
-    lr_rule: Annotated[str | None, typer.Option(help="none, linear or sqrt: with the global batch.")] = None,
+    lr_rule: Annotated[
+        str | None, typer.Option(help="none, linear, sqrt or adascale: with the batch.")
+    ] = None,
     warmup_epochs: Annotated[float | None, typer.Option(help="Epochs over which the rate rises.")] = None,
     schedule: Annotated[str | None, typer.Option(help="constant, cosine or step, in samples.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of weights, order and augmentation.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder or archive with real data.")] = None,
     target: Annotated[float | None, typer.Option(help="Stop when the goal is this good.")] = None,
-    metric: Annotated[str | None, typer.Option(help="The marked metric that counts, of a script.")] = None,
+    metric: Metric = None,
     sync_batch_norm: Annotated[bool, typer.Option(help="Batch statistics over all workers.")] = False,
     resume: Annotated[bool, typer.Option(help="Go on from the newest checkpoint.")] = False,
     threads: Annotated[int | None, typer.Option(help="CPU threads per worker.")] = None,
@@ -83,7 +86,8 @@ def train(
     paceline train mnist --workers 2 --epochs 5
     paceline train train.py --workers 2 -- --batch-size 32
 
-    A script tells its metrics with `from paceline_agent import mark; mark("val_accuracy", x)`.
+    A script tells its metrics with `from paceline_agent import mark; mark("val_accuracy", x)`, to TensorBoard,
+    or in what it prints: --metric 'val_acc=([0-9.]+)'.
     """
     given = {name: value for name, value in locals().items() if name in _FLAGS and value is not None}
     workload = target_of(words or [], module=module, start=None).workload
@@ -115,7 +119,7 @@ def train(
     study = Study(
         workload,
         workers=(workers,),
-        steps=_NO_END,
+        goal=Goal(target=target, metric=metric),
         repeats=len(done) + 1,
         tight_ratio=0.0,
         timeout_s=units.duration(timeout),
@@ -168,11 +172,10 @@ def _history(folder: StudyFolder, result: TrialResult, workload: Workload) -> li
         lines = [line for line in metric_lines(_metrics(folder)) if line.get("record") == "epoch"]
         plain = [{key: float(v) for key, v in line.items() if isinstance(v, int | float)} for line in lines]
         return [Evaluation(line["epoch"], line["wall_s"], line) for line in plain]
-    found = marks(folder.trial(result.trial.id))
     first = min((s.end_s - s.step_s for w in result.workers for s in w.samples[:1]), default=0.0)
     counts: dict[str, int] = {}
     history = []
-    for mark in found:
+    for mark in (mark for worker in result.workers if worker.rank == 0 for mark in worker.marks):
         counts[mark.name] = counts.get(mark.name, 0) + 1
         history.append(Evaluation(counts[mark.name], mark.end_s - first, {mark.name: mark.value}))
     return history
@@ -187,18 +190,18 @@ def _summary(
     metric: str | None,
 ) -> TrainingSummary:
     names = list(dict.fromkeys(name for evaluation in history for name in evaluation.metrics))
-    guessed = next((name for name in names if "acc" in name), names[0] if names else None)
-    goal = metric or summary.get("goal") or guessed
-    if metric is not None and metric not in names:
+    named = metric if metric is not None or not summary else str(summary["goal"])
+    goal = metric_of(Goal(metric=named), [result]) or (named if named in names else None)
+    if metric is not None and goal is None:
         raise UsageError(
-            f"nothing was marked as {metric!r}; there is {names}", hint="choose one with --metric"
+            f"no metric was seen as {metric!r}; there is {names}", hint="choose one with --metric"
         )
     batch = summary.get("global_batch")
     return training_summary(
         history,
         result.workers,
-        metric=str(goal) if goal is not None else None,
-        rises=summary.get("rises") is not False and "loss" not in str(goal) and "mse" not in str(goal),
+        metric=goal,
+        rises=bool(summary["rises"]) if summary else goal is None or rises_by_name(goal),
         target=target,
         global_batch=batch if isinstance(batch, int) else None,
     )

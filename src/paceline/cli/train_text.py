@@ -51,6 +51,10 @@ def _sentences(measured: TrainingSummary, *, generated: bool) -> list[str]:
     ]
     if waits:
         said.append(f"Of a step, workers wait {' and '.join(waits)}.")
+    if measured.busy_cores is not None:
+        said.append(f"A worker keeps {measured.busy_cores:.2g} cores busy.")
+    if measured.noise_scale is not None:
+        said.append(f"Gradient noise scale {estimate_text(measured.noise_scale)} samples.")
     memory = f"Peak memory of a worker {bytes_text(measured.peak_memory_bytes)}"
     device = f", of its device {bytes_text(measured.peak_device_bytes)}" if measured.peak_device_bytes else ""
     return [*said, f"{memory}{device}."]

@@ -137,7 +137,8 @@ def _goal_order(study: Study) -> dict[str, object]:
         order["memory_limit_bytes"] = study.memory_limit_bytes
     if study.goal is not None:
         order |= {"training": True, "noise_every": NOISE_EVERY, "metric": study.goal.metric}
-        if study.workload.kind != "workload":  # ours are told their target, and stop by themselves
+        if study.workload.kind != "workload" and study.goal.seeds is not None:
+            # ours are told their target and stop by themselves; the one training of `train` is left to its end
             order |= {"target": study.goal.target, "rises": study.goal.rises}
     return order
 

@@ -3,6 +3,7 @@
     peak(B)  = lr                     none
              = lr · B / base          linear
              = lr · √(B / base)       sqrt            B: global batch, base: the batch that lr was tuned for
+             = lr                     adascale        times a gain that is measured at every step (adascale.py)
     rate(s)  = peak(B) · min(1, s / warm-up) · schedule(s)
 
     constant   1
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 
 __all__ = ["RULES", "SCHEDULES", "RatePlan", "peak", "rate", "rate_of_step"]
 
-RULES = ("none", "linear", "sqrt")
+RULES = ("none", "linear", "sqrt", "adascale")
 SCHEDULES = ("constant", "cosine", "step")
 _DROPS = (0.5, 0.75)
 
@@ -41,7 +42,7 @@ class RatePlan:
 def peak(plan: RatePlan) -> float:
     """The learning rate after warm-up, before the schedule lowers it."""
     ratio = plan.global_batch / plan.base_batch
-    return plan.lr * {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[plan.rule]
+    return plan.lr * {"linear": ratio, "sqrt": math.sqrt(ratio)}.get(plan.rule, 1.0)
 
 
 def rate(samples: float, plan: RatePlan) -> float:

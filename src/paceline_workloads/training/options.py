@@ -120,6 +120,17 @@ def options(given: argparse.Namespace, *, flags: argparse.ArgumentParser, worker
         )
     if given.resume and given.checkpoint is None:
         refuse("--resume needs to know from where", hint="--checkpoint FOLDER --resume")
+    whole = given.global_batch or given.batch_size * parts
+    if given.lr_rule == "adascale" and whole != values["base_batch"]:
+        if parts < 2:
+            refuse(
+                "--lr-rule adascale compares parts of a step, and one worker with one backward has one part",
+                hint="2 workers, or --accumulate 2",
+            )
+        if given.cuda_graph:
+            refuse(
+                "--lr-rule adascale reads every step, a captured one cannot be", hint="leave out --cuda-graph"
+            )
     if given.cuda_graph and given.accumulate > 1:
         refuse("--cuda-graph captures one backward per step", hint="leave out --accumulate")
     return Options(**values)

@@ -24,6 +24,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from paceline_workloads.data.examples import Batch, Examples, Part, WithDraws
 from paceline_workloads.training import checkpoint
+from paceline_workloads.training.adascale import AdaScale
 from paceline_workloads.training.cuda_graph import CapturedStep
 from paceline_workloads.training.evaluation import evaluate, same_buffers
 from paceline_workloads.training.learner import Learner, learn, learner, set_rate
@@ -67,10 +68,11 @@ def main(flags: argparse.ArgumentParser, task_of: Callable[[Options, argparse.Na
 def train(task: Task, asked: Options, workers: Workers) -> Learner:
     """Train as asked, from the start or from the newest checkpoint; the network as it is afterwards."""
     pupil, progress = learner(task, asked, workers), Progress()
-    if asked.resume:
-        _resume(pupil, progress, asked, workers)
     data, test = _placed(task, asked, workers), _placed_test(task, asked, workers)
     plan = rate_plan(asked, samples=len(data), workers=workers.count)
+    scaling = _adascale(pupil, plan, asked, workers)
+    if asked.resume:
+        _resume(pupil, progress, asked, workers, scaling)
     step = CapturedStep(pupil) if asked.cuda_graph and workers.device.type == "cuda" else None
     sampler: DistributedSampler[Batch] = DistributedSampler(
         data, num_replicas=workers.count, rank=workers.rank, seed=asked.seed, drop_last=True
@@ -91,7 +93,8 @@ def train(task: Task, asked: Options, workers: Workers) -> Learner:
         data.set_epoch(progress.epoch)
         torch.manual_seed(asked.seed * 1_000_003 + progress.epoch * 1009 + workers.rank)  # dropout, if any
         begun, first = perf_counter(), progress.step
-        loss = _epoch(pupil, _grouped(loader, asked.accumulate), plan, progress, asked, step)
+        steps = _grouped(loader, asked.accumulate)
+        loss = _epoch(pupil, steps, plan, progress, asked, step, scaling)
         mean = _mean_over_workers(loss / max(1, progress.step - first), workers)
         progress.train_s += perf_counter() - begun
         same_buffers(pupil.plain, workers)
@@ -105,8 +108,9 @@ def train(task: Task, asked: Options, workers: Workers) -> Learner:
             "samples": progress.step * plan.global_batch,
             "wall_s": progress.wall_s,
             "train_s": progress.train_s,
-            "lr": rate_of_step(max(0, progress.step - 1), plan),
+            "lr": float(pupil.optimizer.param_groups[0]["lr"]),
             "train_loss": mean,
+            **({} if scaling is None else {"lr_gain": scaling.gain}),
             **metrics,
         }
         if workers.first:
@@ -118,7 +122,7 @@ def train(task: Task, asked: Options, workers: Workers) -> Learner:
                 f"the loss is {mean} after {progress.step} steps at learning rate {record['lr']:.3g}",
                 hint="a lower --lr, another --lr-rule, or --warmup-epochs",
             )
-        _save(pupil, progress, asked, workers)
+        _save(pupil, progress, asked, workers, scaling)
         if asked.target is not None and task.reached(metrics[task.goal], asked.target):
             workers.say(f"{task.goal} {metrics[task.goal]:.4g} reached the target {asked.target} "
                         f"in {progress.wall_s:.1f} s")  # fmt: skip
@@ -153,17 +157,27 @@ def _epoch(
     progress: Progress,
     asked: Options,
     captured: CapturedStep | None,
+    scaling: AdaScale | None,
 ) -> Tensor:
     """The steps of one epoch; the sum of their losses, on the device: nobody waits for it in between."""
     pupil.network.train()
     total = torch.zeros((), device=pupil.device)
     for batches in steps:
-        set_rate(pupil.optimizer, rate_of_step(progress.step, plan))
+        set_rate(pupil.optimizer, rate_of_step(progress.step, plan) if scaling is None else scaling.rate())
         total += captured(batches[0]) if captured is not None else learn(pupil, batches)
+        if scaling is not None:
+            scaling.stepped()
         progress.step += 1
         if _enough(progress, asked):
             break
     return total
+
+
+def _adascale(pupil: Learner, plan: RatePlan, asked: Options, workers: Workers) -> AdaScale | None:
+    if plan.rule != "adascale" or plan.global_batch == plan.base_batch:
+        return None
+    part = asked.per_worker_batch(workers.count)
+    return AdaScale(pupil.plain, plan, part=part, accumulate=asked.accumulate, optimizer=asked.optimizer)
 
 
 def _enough(progress: Progress, asked: Options) -> bool:
@@ -200,7 +214,9 @@ def _mean_over_workers(value: Tensor, workers: Workers) -> float:
     return float(value)
 
 
-def _save(pupil: Learner, progress: Progress, asked: Options, workers: Workers) -> None:
+def _save(
+    pupil: Learner, progress: Progress, asked: Options, workers: Workers, scaling: AdaScale | None
+) -> None:
     if asked.checkpoint is None:
         return
     if workers.first:
@@ -208,6 +224,7 @@ def _save(pupil: Learner, progress: Progress, asked: Options, workers: Workers) 
             "network": pupil.plain.state_dict(),
             "optimizer": pupil.optimizer.state_dict(),
             "progress": vars_of(progress),
+            **({} if scaling is None else {"adascale": scaling.state()}),
             "seed": asked.seed,
             "global_batch": asked.whole_batch(workers.count),
         }
@@ -216,7 +233,9 @@ def _save(pupil: Learner, progress: Progress, asked: Options, workers: Workers) 
         dist.barrier()
 
 
-def _resume(pupil: Learner, progress: Progress, asked: Options, workers: Workers) -> None:
+def _resume(
+    pupil: Learner, progress: Progress, asked: Options, workers: Workers, scaling: AdaScale | None
+) -> None:
     """Go on from the newest checkpoint; from the start where there is none. All workers read the same file."""
     path = None if asked.checkpoint is None else checkpoint.latest(asked.checkpoint)
     if path is None:
@@ -232,6 +251,8 @@ def _resume(pupil: Learner, progress: Progress, asked: Options, workers: Workers
         )
     pupil.plain.load_state_dict(state["network"])
     pupil.optimizer.load_state_dict(state["optimizer"])
+    if scaling is not None and "adascale" in state:
+        scaling.restore(state["adascale"])
     for name, value in state["progress"].items():
         setattr(progress, name, value)
     workers.say(f"resumed after epoch {progress.epoch} from {path}")
