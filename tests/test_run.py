@@ -213,6 +213,21 @@ def test_the_echo_of_a_death_is_not_its_cause():
     assert ended(failures=(echo, failure(1)), log=log)[1].startswith("worker 1 of 2: RuntimeError: boom")
 
 
+def test_a_lost_node_is_the_cause_and_its_name_the_reason():
+    echo = failure(0, message="gloo: Connection reset by peer")
+    assert ended(failures=(echo,), lost_nodes=("node 1 (b) was lost: it left",)) == (
+        "crashed",
+        "node 1 (b) was lost: it left",
+    )
+
+
+def test_of_what_two_nodes_say_the_killed_worker_began_it():
+    noticed = "Root Cause (first observed failure):\n rank : 0 (local_rank: 0)\n exitcode : 1 (pid: 5)\n"
+    killed = "Root Cause (first observed failure):\n rank : 1 (local_rank: 0)\n exitcode : -9 (pid: 6)\n"
+    assert ended(log=noticed + killed)[1] == "worker 1 of 2 killed by SIGKILL after 12 steps"
+    assert ended(log=killed + noticed)[1] == "worker 1 of 2 killed by SIGKILL after 12 steps"
+
+
 def test_a_kill_by_the_kernel_for_memory_is_oom():
     log = "Root Cause (first observed failure):\n rank : 1 (local_rank: 1)\n exitcode : -9 (pid: 5)"
     state, reason = ended(log=log, memory_kills=1)
@@ -298,10 +313,11 @@ def recorded(tmp_path):
     return folder.root
 
 
-def replay(tmp_path, recorded, study):
+def replay(tmp_path, recorded, study, refusal=None):
     package = tmp_path / "some_agent"
     package.mkdir(exist_ok=True)
-    bench = Bench(ReplayLauncher(recorded), "python", 1, package, None, FakeClock())
+    launcher = ReplayLauncher(recorded)
+    bench = Bench(launcher, "python", 1, package, None, FakeClock(), refusal=refusal)
     folder = StudyFolder(tmp_path / "new")
     stopped = run_study(folder, study, bench=bench, listener=Silent())
     return stopped, read_results(folder)
@@ -326,6 +342,16 @@ def test_a_failing_point_does_not_stop_the_others(tmp_path, recorded):
     states = {(r.trial.point.workers, r.state) for r in results}
     assert states == {(1, "ok"), (2, "ok"), (4, "crashed")}
     assert sum(r.trial.point.workers == 4 for r in results) == 2
+
+
+def test_trials_that_cannot_be_started_are_left_out_and_the_others_run(tmp_path, recorded):
+    def refusal(trial):
+        return "needs 2 nodes, 1 is here" if trial.point.workers == 2 else None
+
+    stopped, results = replay(tmp_path, recorded, STUDY, refusal)
+    assert {r.trial.point.workers for r in results} == {1}
+    assert stopped == "trial w2-1 needs 2 nodes, 1 is here; 5 trials left out"
+    assert {r.trial.point.workers for r in replay(tmp_path, recorded, STUDY)[1]} == {1, 2}
 
 
 def test_a_budget_stops_before_the_trial_that_would_exceed_it(tmp_path, recorded):

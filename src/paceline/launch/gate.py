@@ -106,13 +106,15 @@ class Gate:
             return None
         try:
             connection, _ = self._server.accept()
+        except OSError:
+            return None  # it has gone again
+        try:
             member = self._welcomed(desk_handshake(connection, self.token))
-        except Refused as refusal:
+        except (Refused, WireLost) as problem:
             connection.close()
-            self._say(f"{refusal.message}: turned away")
+            if isinstance(problem, Refused):  # else a port scan, or a node that gave up: it may come again
+                self._say(f"{problem.message}: turned away")
             return None
-        except (OSError, WireLost):
-            return None  # a port scan, or a node that gave up: it may come again
         self.members.append(member)
         return member
 

@@ -13,7 +13,7 @@ __all__ = ["chunks", "packed", "safe_name", "unpacked", "written"]
 # what the agent, torchrun and the sampler of a node leave in a trial folder
 _FILES = re.compile(
     r"(worker-\d+\.jsonl|manifest-\d+\.json|exit-\d+\.json|failed-\d+|heartbeat-\d+|stacks-\d+\.txt"
-    r"|out-(\d+|main-\d+)\.log|telemetry-\d+\.jsonl|launcher-\d+\.log)"
+    r"|out-(\d+|main-\d+)\.log|telemetry-\d+\.jsonl|launcher-\d+\.log|probe\.jsonl)"
 )
 _CHUNK_BYTES = 1 << 22
 _MOST_LOG_BYTES = 1 << 24

@@ -1,0 +1,133 @@
+"""A look at the nodes: what stops a study before it starts, what is doubted, and the fix that is named."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from paceline.backends import refused_points
+from paceline.launch.facts import Subject, facts_of_this_node
+from paceline.launch.route import way_at
+from paceline.plan import points_of
+from paceline.preflight import Facts, preflight_findings
+from paceline.records import Finding, Study, Workload
+from paceline.store.paths import StudyFolder
+from paceline.store.preflight_file import preflight_findings_of, write_preflight
+
+STUDY = Study(Workload("script", "train.py"), nodes=(1, 2), workers_per_node=(2,), workers=(2, 4), threads=1)
+DESK = Facts(
+    node=0, host="desk", machine="a", address="10.0.0.1", mtu_bytes=1500, python="3.11.4", torch="2.13.0",
+    cores=8, shm_free_bytes=2**33, script="/w/train.py", script_sha256="ab12", paceline="1",
+)  # fmt: skip
+NODE = replace(DESK, node=1, host="gpu07", machine="b", address="10.0.0.2", skew_s=0.01, skew_error_s=0.001)
+
+
+def found(*nodes, study=STUDY):
+    return {finding.id: finding for finding in preflight_findings(study, nodes)}
+
+
+def test_equal_nodes_are_beyond_doubt():
+    assert found(DESK, NODE) == {}
+    assert found(DESK) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "says"),
+    [
+        ({"torch": "2.12.1"}, "versions-differ", "2.12.1 on node 1 (gpu07)"),
+        ({"python": "3.12.1"}, "versions-differ", "3.12 on node 1 (gpu07)"),
+        ({"torch": None}, "torch-missing", "node 1 (gpu07) has no torch"),
+        ({"script_sha256": "cd34"}, "script-differs", "cd34 on node 1 (gpu07)"),
+        ({"script_sha256": None}, "script-missing", "node 1 (gpu07) has no file /w/train.py"),
+        (
+            {"unreachable": (0,)},
+            "port-unreachable",
+            "cannot reach a port that node 0 (desk) opened at 10.0.0.1",
+        ),
+    ],
+)
+def test_what_would_fail_or_mix_two_trainings_is_void(change, kind, says):
+    finding = found(DESK, replace(NODE, **change))[kind]
+    assert finding.level == "void"
+    assert says in finding.message
+    assert finding.hint
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "says"),
+    [
+        ({"beside": (("net.py", "1"),)}, "code-differs", "1 Python files beside the script"),
+        ({"mtu_bytes": 9000}, "mtu-differs", "9000 on node 1 (gpu07)"),
+        ({"machine": "a"}, "one-machine", "2 nodes are 1 machine"),
+        ({"cores": 4}, "cores-differ", "4 on node 1 (gpu07)"),
+        ({"cores": 1}, "cores-too-few", "up to 2 workers with 1 thread each (OMP_NUM_THREADS) share 1 cores"),
+        ({"devices": ("H100",)}, "device-shared", "2 workers on 1 CUDA device"),
+        ({"shm_free_bytes": 2**26}, "shm-small", "in /dev/shm"),
+        ({"environment": (("NCCL_DEBUG", "INFO"),)}, "settings-differ", "not set here and INFO there"),
+        ({"skew_s": -30.0}, "clock-skew", "is 30.0 s behind the desk's"),
+    ],
+)
+def test_what_changes_the_meaning_of_figures_is_doubted(change, kind, says):
+    finding = found(DESK, replace(NODE, **change))[kind]
+    assert finding.level == "doubt"
+    assert says in finding.message
+
+
+def test_a_skew_within_its_own_error_is_no_skew():
+    assert found(DESK, replace(NODE, skew_s=3.0, skew_error_s=2.5)) == {}
+
+
+def test_python_versions_that_differ_in_the_last_number_only_are_the_same():
+    assert found(DESK, replace(NODE, python="3.11.9")) == {}
+
+
+def test_the_interface_may_have_another_name_on_every_node():
+    assert found(DESK, replace(NODE, environment=(("NCCL_SOCKET_IFNAME", "ib1"),))) == {}
+
+
+def test_cores_are_no_matter_where_every_worker_has_a_device():
+    nodes = [replace(facts, cores=1, devices=("H100", "H100")) for facts in (DESK, NODE)]
+    assert found(*nodes) == {}
+
+
+def test_what_preflight_found_is_read_back(tmp_path):
+    doubt = Finding("clock-skew", "doubt", "late", value=2.0, threshold=1.0, hint="ntpd")
+    write_preflight(StudyFolder(tmp_path), [DESK, NODE], [doubt])
+    assert preflight_findings_of(StudyFolder(tmp_path)) == (doubt,)
+    (tmp_path / "preflight.json").write_text("{")
+    assert preflight_findings_of(StudyFolder(tmp_path)) == ()
+
+
+def test_this_machine_can_be_looked_at(tmp_path):
+    (tmp_path / "train.py").write_text("import net\n")
+    (tmp_path / "net.py").write_text("x = 1\n")
+    subject = Subject(sys.executable, str(tmp_path / "train.py"), devices=False)
+    facts = facts_of_this_node(subject, node=0, way=way_at("127.0.0.1"))
+    assert facts.torch is not None
+    assert facts.python == ".".join(map(str, sys.version_info[:3]))
+    assert facts.interface == "lo"
+    assert [name for name, _ in facts.beside] == ["net.py"]
+    assert facts.script_sha256 is not None
+    assert facts.nccl is None  # nobody asked: torch was not imported
+
+
+# ------------------------------------------------------------------ backends that a node cannot run
+
+
+def refused(facts, workers=(1, 2)):
+    study = replace(STUDY, nodes=(), workers_per_node=(), workers=workers, backends=("gloo", "nccl"))
+    return {point: finding.message for point, finding in refused_points(points_of(study), [facts]).items()}
+
+
+def test_nccl_is_refused_with_its_reason_and_gloo_goes_on():
+    absent = refused(replace(DESK, nccl=False, devices=()))
+    assert set(absent) == {"w1-nccl", "w2-nccl"}
+    assert "built without NCCL" in absent["w1-nccl"]
+    assert "has no CUDA device" in refused(replace(DESK, nccl=True, devices=()))["w2-nccl"]
+
+
+def test_two_workers_on_one_device_are_refused_and_one_is_not():
+    shared = refused(replace(DESK, nccl=True, devices=("H200",)))
+    assert set(shared) == {"w2-nccl"}
+    assert "1 CUDA device for 2 workers" in shared["w2-nccl"]
+    assert refused(replace(DESK, nccl=True, devices=("H200", "H200"))) == {}

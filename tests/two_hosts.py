@@ -1,0 +1,85 @@
+"""Two hosts on one machine for tests: network namespaces joined by a cable, the desk in one, a node in the other."""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from tests.desk import DESK, environment
+
+DESK_ADDRESS, NODE_ADDRESS = "10.79.0.1", "10.79.0.2"
+
+
+@contextlib.contextmanager
+def two_hosts():
+    """Names of two namespaces that reach each other at 10.79.0.1 and 10.79.0.2, and nothing else."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("needs root and ip (iproute2) to make two hosts of one machine")
+    names = [f"paceline-test-{os.getpid()}-{end}" for end in "ab"]
+    if subprocess.run(["ip", "netns", "add", names[0]], check=False, capture_output=True).returncode:
+        pytest.skip("network namespaces cannot be made here")
+    try:
+        _ip("netns", "add", names[1])
+        _ip(
+            "link",
+            "add",
+            "eth0",
+            "netns",
+            names[0],
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            names[1],
+        )
+        for name, address in zip(names, (DESK_ADDRESS, NODE_ADDRESS), strict=True):
+            _ip("-n", name, "link", "set", "lo", "up")
+            _ip("-n", name, "link", "set", "eth0", "up")
+            _ip("-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+def started(host, *args, cwd, **variables):
+    """Start `paceline ARGS` on a host of its own folder; output goes to files beside it."""
+    name = args[0]
+    with open(cwd / f"{name}.out", "wb") as out, open(cwd / f"{name}.err", "wb") as err:
+        return subprocess.Popen(
+            ["ip", "netns", "exec", host, *DESK, *map(str, args)],
+            cwd=cwd,
+            env={**environment(), **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+        )
+
+
+def join_line(folder, *, wait_s=60):
+    """TOKEN@HOST:PORT, as soon as the desk in this folder has printed it."""
+    found = until(lambda: re.search(r"paceline join (\S+)", said(folder, "study")), wait_s=wait_s)
+    return found[1]
+
+
+def said(folder, verb):
+    """What a verb has written to its standard error so far."""
+    return (folder / f"{verb}.err").read_text()
+
+
+def until(ready, *, wait_s=120):
+    """What `ready` returns once it is true; None when it never is."""
+    end = time.monotonic() + wait_s
+    while not (found := ready()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return found
+
+
+def _ip(*args):
+    subprocess.run(["ip", *args], check=True)
