@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from paceline.cli.horovod_options import RUN, RunOptions, run_options
 from paceline.errors import UsageError
-from paceline.launch.horovod import command_of, environment_of, local_slots, provide_in
+from paceline.launch.horovod import command_of, command_words, environment_of, provide_in
+from paceline.launch.horovod_hosts import (
+    Host,
+    Meeting,
+    Way,
+    command_on,
+    is_here,
+    script_on,
+    shared_out,
+    slurm_hosts,
+)
+from paceline.launch.horovod_start import archive_of, start_all
+from paceline.launch.route import address_towards, free_port, own_addresses
+from paceline.launch.slurm_nodes import allocation_here, first_address
 from paceline.migrate import migrated, unified_diff
 
 __all__ = ["CONTEXT", "horovod"]
 
-_RUN = "paceline horovod run -np 4 python train.py"
 _MIGRATE = "paceline horovod migrate train.py"
 
 
@@ -30,7 +44,7 @@ def horovod(
 ) -> None:
     """Run a script written for Horovod, or show it on plain DistributedDataParallel.
 
-    paceline horovod run -np 4 [-H localhost:4] python train.py …
+    paceline horovod run -np 4 [-H node1:2,node2:2] python train.py …
 
     paceline horovod migrate train.py [--write]
     """
@@ -39,47 +53,68 @@ def horovod(
         raise typer.Exit(_run(rest))
     if action == "migrate":
         raise typer.Exit(_migrate(rest))
-    raise UsageError(f"horovod {action!r} is neither run nor migrate", hint=_RUN)
+    raise UsageError(f"horovod {action!r} is neither run nor migrate", hint=RUN)
 
 
 def _run(args: Sequence[str]) -> int:
     """Start the command once per worker, wait for it; its exit code. Options are those of horovodrun."""
-    workers: int | None = None
-    restarts = 0
-    slots: int | None = None
-    rest = list(args)
-    while rest and rest[0].startswith("-"):
-        option, equals, value = rest.pop(0).partition("=")
-        if option == "--":
-            break
-        if option not in ("-np", "--num-proc", "-H", "--hosts", "--reset-limit"):
-            raise UsageError(f"horovod run does not know {option}", hint=_RUN)
-        if not equals:
-            value = rest.pop(0) if rest else ""
-        if option in ("-H", "--hosts"):
-            slots = local_slots(value)
-        elif option == "--reset-limit" and value.isdigit():
-            restarts = int(value)
-        elif option in ("-np", "--num-proc") and value.isdigit() and int(value) > 0:
-            workers = int(value)
-        else:
-            raise UsageError(f"{option} {value!r} is not a number it can use", hint=_RUN)
-    workers = workers or slots
-    if workers is None or not rest:
-        missing = "how many workers to start (-np)" if workers is None else "the command to run"
-        raise UsageError(f"horovod run was not told {missing}", hint=_RUN)
-    if slots is not None and workers > slots:
-        raise UsageError(
-            f"-np {workers} asks for more workers than the {slots} slots of -H", hint=f"-np {slots}"
-        )
+    asked = run_options(args)
+    environment = {**os.environ, **asked.environment}
+    allocation = allocation_here(os.environ) if asked.hosts is None else None
+    here = socket.gethostname().partition(".")[0]
+    if allocation is not None and [name.partition(".")[0] for name in allocation[1]] != [here]:
+        tasks = os.environ.get("SLURM_TASKS_PER_NODE", "")
+        nodes = slurm_hosts(allocation[1], workers=asked.workers, tasks_per_node=tasks)
+        planned = int(os.environ.get("SLURM_NTASKS", "0")) or None
+        return _run_on(shared_out(nodes, asked.workers or planned), "srun", asked, environment)
+    if asked.hosts is not None and not all(is_here(host) for host in asked.hosts):
+        return _run_on(shared_out(asked.hosts, asked.workers), "ssh", asked, environment)
+    if asked.workers is None and asked.hosts is None:
+        raise UsageError("horovod run was not told how many workers to start (-np)", hint=RUN)
+    local = shared_out(asked.hosts or (Host("localhost", asked.workers or 1),), asked.workers)
+    workers = sum(host.slots for host in local)
     with tempfile.TemporaryDirectory(prefix="paceline-horovod-") as folder:
         provide_in(folder)
-        environment = environment_of(
-            folder, workers=workers, cores=os.cpu_count() or 1, environment=os.environ
+        own = environment_of(folder, workers=workers, cores=os.cpu_count() or 1, environment=environment)
+        command = command_of(asked.command, workers=workers, restarts=asked.restarts)
+        return subprocess.run(command, env=own, check=False).returncode
+
+
+def _run_on(
+    hosts: Sequence[Host], way: Literal["ssh", "srun"], asked: RunOptions, environment: dict[str, str]
+) -> int:
+    """One torchrun per host; what they print is printed here."""
+    ways: list[Way] = ["here" if way == "ssh" and is_here(host) else way for host in hosts]
+    first = hosts[0].name
+    if way == "srun":
+        first = first_address([first])
+    elif ways[0] == "here":
+        first = address_towards(hosts[-1].name) or own_addresses()[0]
+    port = asked.master_port or (free_port("0.0.0.0") if ways[0] == "here" else 29500 + os.getpid() % 500)
+    python, command = command_words(asked.command)
+    with tempfile.TemporaryDirectory(prefix="paceline-horovod-") as folder:
+        provide_in(folder)
+        archive = archive_of(Path(folder))
+    commands = []
+    for number, host in enumerate(hosts):
+        script = script_on(
+            hosts,
+            number,
+            command,
+            python=python,
+            meeting=Meeting(first, port),
+            restarts=asked.restarts,
+            folder=os.getcwd(),
+            environment={"KERAS_BACKEND": "torch", **environment},
+            archive_bytes=len(archive),
         )
-        return subprocess.run(
-            command_of(rest, workers=workers, restarts=restarts), env=environment, check=False
-        ).returncode
+        commands.append(
+            command_on(host, script, ways[number], ssh_port=asked.ssh_port, identity=asked.identity)
+        )
+    said = ", ".join(f"{host.name}:{host.slots}" for host in hosts)
+    print(f"paceline: starting {sum(h.slots for h in hosts)} workers on {said} by {way}", file=sys.stderr)
+    start_all(commands, names=[host.name for host in hosts], archive=archive)
+    return 0
 
 
 def _migrate(args: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""`paceline horovod run` as data: hosts and slots, and the torchrun command that starts the workers.
+"""`paceline horovod run` on this machine as data: the torchrun command that starts the workers.
 
     PYTHON -m torch.distributed.run --nproc-per-node N --no-python COMMAND…
 
@@ -10,44 +10,28 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from paceline.errors import UsageError
 from paceline.launch.interpreter import interpreter, package_folder
 
-__all__ = ["command_of", "environment_of", "local_slots", "provide_in"]
-
-_HERE = {"localhost", "127.0.0.1", "::1"}
-
-
-def local_slots(hosts: str) -> int:
-    """The slots in `host:slots,…` when all of them are this machine."""
-    slots = 0
-    for part in hosts.split(","):
-        host, colon, count = part.strip().rpartition(":")
-        if not colon or not count.isdigit() or int(count) < 1:
-            raise UsageError(f"-H {part!r} is not host:slots", hint="-H localhost:4")
-        if host not in _HERE | {socket.gethostname(), socket.getfqdn()}:
-            raise UsageError(
-                f"{host} is another machine; workers are started on this one only",
-                hint=f"on every machine: torchrun --nnodes N --nproc-per-node {count} "
-                "--rdzv-backend c10d --rdzv-endpoint FIRST_HOST:29500 -m paceline_horovod train.py",
-            )
-        slots += int(count)
-    return slots
+__all__ = ["command_of", "command_words", "environment_of", "provide_in"]
 
 
 def command_of(command: Sequence[str], *, workers: int, restarts: int = 0) -> list[str]:
     """The torchrun command line that starts `command` once per worker, and again after a loss if asked to."""
-    named = Path(command[0]).name.startswith("python")
-    python = interpreter(command[0] if named else None)
-    first = [python] if named else [command[0]]
+    python, words = command_words(command)
     rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--max-restarts", str(restarts)]
     count = ["--nnodes", "1", "--nproc-per-node", str(workers)]
     launcher = [python, "-m", "torch.distributed.run", *count, *rendezvous, "--no-python"]
-    return [*launcher, *first, *command[1:]]
+    return [*launcher, *words]
+
+
+def command_words(command: Sequence[str]) -> tuple[str, list[str]]:
+    """The Python that starts torchrun, and the command with its own Python spelled out."""
+    named = Path(command[0]).name.startswith("python")
+    python = interpreter(command[0] if named else None)
+    return python, [python if named else command[0], *command[1:]]
 
 
 def environment_of(

@@ -30,6 +30,7 @@ class World:
     """What stands between init and shutdown."""
 
     place: Place
+    neighbours: tuple[tuple[int, int], ...]  # (local rank, local size) of every rank
     engine: Engine
     listener: Listener | None
     process_sets: list[ProcessSet] = field(default_factory=list)
@@ -60,13 +61,15 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] |
     _start_torch(at)
     everybody = Members(tuple(range(at.size)), at.rank, new_group(range(at.size)))
     listener, addresses, secret = _listen(at)
-    shared: list[Any] = [addresses, secret]
-    dist.broadcast_object_list(shared, src=0)
+    told: list[Any] = [None] * at.size
+    dist.all_gather_object(told, (at.local_rank, at.local_size, addresses, secret))
+    neighbours = tuple((local_rank, local_size) for local_rank, local_size, _, _ in told)
+    shared = told[0][2:]
     connection = connect([tuple(address) for address in shared[0]], secret=shared[1], rank=at.rank)
     engine = Engine(at.rank, connection, everybody, Timeline())
     # who goes on and shuts down before the others have connected would leave them in front of a closed door
     engine.submit(Request("init", "barrier"), ()).wait()
-    _worlds.append(World(at, engine, listener))
+    _worlds.append(World(at, neighbours, engine, listener))
     path = os.environ.get("HOROVOD_TIMELINE", "")
     if path and path != "DYNAMIC":
         start_timeline(path, mark_cycles=os.environ.get("HOROVOD_TIMELINE_MARK_CYCLES", "0") not in ("", "0"))
@@ -112,17 +115,18 @@ def local_size() -> int:
 
 
 def cross_rank() -> int:
-    return world().place.cross_rank
+    """This worker's place among those of its local rank, one on every node that has as many."""
+    at = world().place
+    return [local for local, _ in world().neighbours[: at.rank]].count(at.local_rank)
 
 
 def cross_size() -> int:
-    return world().place.cross_size
+    return [local for local, _ in world().neighbours].count(world().place.local_rank)
 
 
 def is_homogeneous() -> bool:
-    """Has every node the same number of workers? Every launcher that we know gives it so."""
-    at = world().place
-    return at.size % at.local_size == 0
+    """Has every node the same number of workers?"""
+    return len({local_size for _, local_size in world().neighbours}) == 1
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
