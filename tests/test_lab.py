@@ -178,6 +178,9 @@ class Part:
     def exit_code(self):
         return self.code
 
+    def end(self):
+        return None
+
 
 @pytest.mark.parametrize(
     ("codes", "code"), [((None, None), None), ((0, None), None), ((0, 0), 0), ((0, 3), 3), ((-9, 1), -9)]
@@ -188,11 +191,13 @@ def test_a_launch_ends_when_its_hosts_have_ended_and_fails_with_any(tmp_path, co
         assert LabLaunch(list(zip(hosts, map(Part, codes), strict=True)), log).exit_code() == code
 
 
-def test_a_host_that_failed_is_named_once_while_the_others_get_time_to_notice(tmp_path):
+def test_a_host_that_failed_is_named_once_and_the_others_get_time_to_notice(tmp_path):
     with open(tmp_path / "log", "wb") as log:
         hosts = lab_of("x", hosts=2).hosts
         launch = LabLaunch(list(zip(hosts, (Part(None), Part(-9)), strict=True)), log)
         assert [launch.exit_code(), launch.exit_code()] == [None, None]
+        launch.end()
+        launch.end()
     assert (tmp_path / "log").read_text() == "host 2 of 2: its launcher was killed by SIGKILL\n"
 
 

@@ -160,8 +160,8 @@ def test_a_host_that_is_gone_ends_its_trial_and_the_study_resumes(pair, tmp_path
         results = drilled(tmp_path, pair, [gone(pair, number)], timeout_s=60.0)
     finally:
         heal(pair, pair.hosts[number - 1])
-    assert results[1].state in ("crashed", "hung")
-    assert f"host {number} of 2" in results[1].log_tail + (results[1].reason or "")
+    assert results[1].state == "crashed"
+    assert f"host {number} of 2: its launcher was killed by SIGKILL" in results[1].reason
     assert results[1].wall_s < 60.0
     assert results[2].state != "ok"  # the host is still away
     home = StudyFolder(tmp_path / "study")

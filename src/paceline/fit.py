@@ -53,6 +53,7 @@ class Law:
     observed: Observed
     members: tuple[Member, ...]
     practice: Practice = field(default_factory=Practice)
+    between_probed: bool = False  # whether the links between nodes were probed over this backend
 
 
 def fit_law(
@@ -69,7 +70,7 @@ def fit_law(
     for structure in structures_for(observed):
         prior = belief(observed, structure, inside=inside, between=between)
         fitted.append(_fit(observed, structure, prior, members, random))
-    return Law(observed, tuple(fitted))
+    return Law(observed, tuple(fitted), between_probed=between is not None and between.probed)
 
 
 def structures_for(observed: Observed) -> tuple[Structure, ...]:

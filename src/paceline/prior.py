@@ -59,9 +59,14 @@ def belief(
             put(x, known / link.bytes_per_s, link.bytes_sd)
             put(a, link.latency_s * buckets, link.latency_sd)
     put("kappa", 0.015, 1.3)
-    put("eta", 0.06, 0.3)
-    put("pair", 1.42 if structure.algorithm == "ring" else 1.0, 0.15)
-    put("gamma", 0.05, 0.8)
+    if observed.backend == "gloo":  # one ring, one flow on every link: no tuner, no crowd in the switches
+        put("eta", 0.01, 0.8)
+        put("pair", 1.0, 0.02)
+        put("gamma", 0.003, 1.0)
+    else:
+        put("eta", 0.06, 0.3)
+        put("pair", 1.42 if structure.algorithm == "ring" else 1.0, 0.15)
+        put("gamma", 0.05, 0.8)
     put("cv", 0.005, 0.8)
     put("t_ref", alone, 1.0)
     start_up = {"epoch": (0.002, 1.0), "job": (0.1, 1.5)}.get(observed.kind, (1e-6, 0.01))

@@ -106,7 +106,7 @@ def changed_law(law: Law, change: Change) -> Law:
         repeated_ratio=_before_optimizer_ratio(law),
         open_ratio=_SYNC_BN * change.sync_layers / buckets / latency_ratio,
     )
-    return Law(observed, tuple(members), practice)
+    return Law(observed, tuple(members), practice, law.between_probed)
 
 
 def _before_optimizer_ratio(law: Law) -> float:

@@ -24,7 +24,7 @@ from paceline.records import Trial
 __all__ = ["LabLaunch", "LabLauncher", "inside", "rendezvous_in"]
 
 _FIRST_PORT, _PORTS = 29_500, 20_000
-_NOTICE_S = 15.0  # what the other hosts get to notice that one has gone, before the trial is over
+_NOTICE_S = 5.0  # what the other hosts get to notice that one has gone, before the trial is over
 _ENTER = 'if [ -n "$0" ]; then echo $$ > "$0"; fi; exec "$@"'
 
 
@@ -35,6 +35,7 @@ class LabLaunch:
         self._parts = parts
         self._output = output
         self._failed_at: float | None = None
+        self._told = b""
 
     def exit_code(self) -> int | None:
         """None while any host is at it; after one has failed, the others get a little time to notice."""
@@ -53,8 +54,13 @@ class LabLaunch:
         return self._parts[0][1].ask_stacks(pid)
 
     def end(self) -> None:
+        """End all hosts; which of them failed first is the last word in the log, after what the others say."""
         for _, launch in self._parts:
             launch.end()
+        if self._told:
+            self._output.write(self._told)
+            self._output.flush()
+            self._told = b""
 
     def _tell(self, codes: list[int | None]) -> None:
         for (host, _), code in zip(self._parts, codes, strict=True):
@@ -62,8 +68,7 @@ class LabLaunch:
                 how = (
                     f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
                 )
-                self._output.write(f"host {host.number} of {len(self._parts)}: its launcher {how}\n".encode())
-        self._output.flush()
+                self._told += f"host {host.number} of {len(self._parts)}: its launcher {how}\n".encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ rate      token bucket (tbf) on what a host sends; where the kernel has no tbf, 
           one at the switch's port too, for what comes from faster ones
 delay     netem at the switch's ports; where the kernel has no netem, hosts hang on a userspace switch (switch.py)
 cut       the switch's port goes down: the host sees no carrier
-lose      the port stays up and drops every frame: the host sees nothing
+lose      the port stays up and leaves the bridge: the host sees a carrier, and no frame arrives
 """
 
 from __future__ import annotations
@@ -73,13 +73,16 @@ def cut(lab: Lab, host: Host) -> None:
 
 def lose(lab: Lab, host: Host) -> None:
     """Drop every frame of the host's link, and say so to nobody."""
-    do("ip", "-n", lab.switch, "link", "set", port(host), "type", "bridge_slave", "state", "0")
+    if uses_userspace_switch(lab):
+        raise PacelineError(
+            "a link with a delay in a userspace switch cannot lose frames", hint="leave out --delay"
+        )
+    do("ip", "-n", lab.switch, "link", "set", port(host), "nomaster")
 
 
 def heal(lab: Lab, host: Host) -> None:
     """Undo cut and lose."""
-    do("ip", "-n", lab.switch, "link", "set", port(host), "up")
-    do("ip", "-n", lab.switch, "link", "set", port(host), "type", "bridge_slave", "state", "3")
+    do("ip", "-n", lab.switch, "link", "set", port(host), "master", "br0", "up")
 
 
 def remove(namespaces: list[str]) -> None:
