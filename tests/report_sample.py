@@ -5,11 +5,15 @@ from dataclasses import replace
 from paceline.records import (
     Analysis,
     BucketReady,
+    BucketSent,
     Convergence,
+    Decision,
     Estimate,
     Failure,
     Finding,
     Fit,
+    FittedLine,
+    Option,
     Point,
     Profile,
     Projection,
@@ -61,6 +65,14 @@ def measured(workers, efficiency, *, scaling="weak", batch=64, nodes=1, backend=
         overhead_s=around(1e-4),
         buckets=(BucketReady(25_000_000, 0.021), BucketReady(19_700_000, 0.033)) if workers > 1 else (),
         backward_end_s=0.0345 if workers > 1 else None,
+        own_s_by_worker=tuple(compute_s * (1 + 0.01 * i) for i in range(workers)),
+        timeline=(
+            BucketSent(25_000_000, 0.021, 0.021, 0.028, False),
+            BucketSent(19_700_000, 0.033, 0.033, 0.0385, True),
+        )
+        if workers > 1
+        else (),
+        cpu_ratio=around(0.9),
     )
 
 
@@ -78,7 +90,39 @@ def projected(workers, efficiency):
         around(efficiency, 0.2, 4),
         None,
         "70% computing, 20% exchange not hidden: the rate of the links between nodes binds",
+        "weak",
+        "w1-b64",
     )
+
+
+def fitted(method, efficiency):
+    """A line whose efficiency falls by so much at every doubling."""
+    counts = (1, 2, 4, 8, 16, 32)
+    ratios = tuple(efficiency**k for k in range(len(counts)))
+    return FittedLine(
+        "w1-b64", method, counts, tuple(n * r for n, r in zip(counts, ratios, strict=True)), ratios
+    )
+
+
+def option(workers, hours, *, measured, pareto=True, marginal=None):
+    """An option at 2 EUR per worker-hour, 8 workers to a node."""
+    nodes = -(-workers // 8)
+    time_s, worker_s = around(3600 * hours), around(3600 * hours * workers)
+    return Option(
+        workers, nodes, 64, measured, time_s, around(2 * hours * workers), worker_s, around(3600 * hours * nodes),
+        pareto, marginal, hours <= 3, 2 * hours * workers <= 30,
+    )  # fmt: skip
+
+
+DECISION = Decision(
+    "one training", "EUR", True,
+    (
+        option(1, 12.0, measured=True), option(2, 6.6, measured=True, marginal=0.44),
+        option(4, 3.8, measured=True, marginal=1.4), option(8, 1.9, measured=True, marginal=0.0),
+        option(16, 1.1, measured=False, marginal=6.0), option(32, 1.2, measured=False, pareto=False),
+    ),
+    10800.0, 30.0, 8,
+)  # fmt: skip
 
 
 WEAK = tuple(measured(n, e) for n, e in ((1, 1.0), (2, 0.9), (4, 0.8), (8, 0.8)))
@@ -100,15 +144,24 @@ FULL = Analysis(
     baseline="w1-b64",
     source={
         "command": "train.py --batch-size 64",
+        "git": ["1f2e3d4c, with changes that are not committed"],
         "host": "node17",
-        "workers": {"torch": ["2.13.0"]},
+        "workers": {"torch": ["2.13.0"], "device": ["cuda"]},
+        "problem": {
+            "parameters": ["11175370"],
+            "gradient_precision": ["32 bit"],
+            "samples_in_data_set": ["50000"],
+        },
         "trials": 40,
+        "measured_steps": 20,
+        "warmup_steps": 10,
     },
     fit=Fit(
         {"compute_alone_s": around(0.04), "overlap_ratio": Estimate(0.6, 0.2, 0.9, 4)},
         ("overlap_ratio",),
         {"paceline": 0.04, "amdahl": 0.21, "usl": None},
         "8 settings, 4 structures of equal weight",
+        (fitted("paceline", 0.93), fitted("amdahl", 0.9), fitted("usl", 0.88)),
     ),
     projections=(projected(16, 0.7), projected(32, 0.6)),
     refusals=(
@@ -134,6 +187,7 @@ FULL = Analysis(
             "Traceback\nOutOfMemoryError: 2 GiB",
         ),
     ),
+    decision=DECISION,
 )
 
 
@@ -155,8 +209,23 @@ def hostile():
         points=tuple(points),
         baseline=HOSTILE,
         findings=(Finding(HOSTILE, "doubt", HOSTILE, 1.0, 2.0, HOSTILE),),
-        source={"command": HOSTILE, HOSTILE: [HOSTILE]},
-        fit=Fit({HOSTILE: around(1.0)}, (HOSTILE,), {HOSTILE: 0.1}, HOSTILE),
+        source={
+            "command": HOSTILE,
+            HOSTILE: [HOSTILE],
+            "git": [HOSTILE],
+            "started": HOSTILE,
+            "trials": HOSTILE,
+            "workers": {"device_name": [HOSTILE]},
+            "problem": {"optimizer": [HOSTILE], "parameters": [HOSTILE]},
+        },
+        fit=Fit(
+            {HOSTILE: around(1.0)},
+            (HOSTILE,),
+            {HOSTILE: 0.1},
+            HOSTILE,
+            (replace(fitted(HOSTILE, 0.9), baseline=points[0].point.id),),
+        ),
+        decision=replace(DECISION, work=HOSTILE, cost_unit=HOSTILE),
         projections=tuple(replace(p, explanation=HOSTILE) for p in FULL.projections),
         refusals=(Refusal(128, HOSTILE, HOSTILE, HOSTILE),),
         recommendations=(Recommendation(HOSTILE, 16, 64, HOSTILE, None, None, HOSTILE, HOSTILE),),

@@ -27,7 +27,7 @@ def found():
 
 def test_an_option_costs_its_price_times_its_workers_times_its_time(found):
     decision = found.decision
-    assert (decision.work, decision.cost_unit, decision.complete) == ("million samples", "EUR", False)
+    assert (decision.work, decision.cost_unit, decision.complete) == ("a million samples", "EUR", False)
     for option in decision.options:
         assert option.worker_s.value == pytest.approx(option.workers * option.time_s.value)
         assert option.node_s.value == pytest.approx(option.nodes * option.time_s.value)

@@ -21,7 +21,7 @@ class Odd:
 
 
 DECISION = Decision(
-    "epoch",
+    "one epoch",
     "worker-hours",
     True,
     (Option(2, 1, 32, True, Estimate(10.0, 9.0, 11.0, 3), Estimate(20.0), Estimate(20.0), Estimate(10.0), True, None),),

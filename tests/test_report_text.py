@@ -5,18 +5,22 @@ import io
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from paceline.records import Analysis, Recommendation
+from paceline.records import Analysis, Estimate, Point, Profile, Recommendation
 from paceline.report.advice import advice
 from paceline.report.answer_tables import source_table
 from paceline.report.document import Column, Table
 from paceline.report.escape import ascii_text, csv_cell, latex_text, markdown_text, visible
 from paceline.report.grid_text import csv_of, latex_of, markdown_of, plain_of
+from paceline.report.lab import Blank, Formula, Heading, lab_blocks
+from paceline.report.lab_text import lab_latex, lab_markdown
 from paceline.report.latex import latex_report
 from paceline.report.markdown import markdown_report
+from paceline.report.performance import performance
 from paceline.report.provenance import measured_how
 from paceline.report.sections import sections
 from paceline.report.text import text_report
@@ -29,6 +33,8 @@ FORMS = {
     "report.md": lambda analysis: markdown_report(analysis),
     "report.tex": lambda analysis: latex_report(analysis, figures="figures"),
     "report.csv": lambda analysis: tidy_csv([("study", analysis)]),
+    "lab.md": lambda analysis: lab_markdown(analysis, figures="figures"),
+    "lab.tex": lambda analysis: lab_latex(analysis, figures="figures"),
 }
 PREAMBLE = (
     r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs,graphicx,textcomp}\begin{document}"
@@ -104,6 +110,51 @@ def test_how_it_was_measured_is_one_sentence_of_what_is_known():
     assert measured_how(Analysis("v", (), (), source={"table": "times.csv"})) is None
 
 
+def test_a_proposal_gets_its_half_page_with_hours_of_devices_and_nodes():
+    found = {paragraph.title: paragraph.text for paragraph in performance(FULL)}
+    assert list(found) == [
+        "Problem", "Machine", "Precision and I/O", "Method", "Result", "Limit", "Extrapolated", "Resources",
+    ]  # fmt: skip
+    assert found["Resources"] == (
+        "Time of one training on 8 workers (1 node): 1.90 h (1.80-2.00 h), measured. "
+        "That is 15.20 ± 0.76 GPU-h and 1.900 ± 0.095 node-h."
+    )
+    assert "11,175,370 parameters" in found["Problem"]
+    assert "Gradients are exchanged in 32 bit." in found["Precision and I/O"]
+    assert found["Extrapolated"].startswith("16 workers, not measured: speed-up 11.2 ± 2.2")
+    assert 120 < sum(len(text.split()) for text in found.values()) < 300  # half a page
+
+
+def test_a_worker_without_a_gpu_is_not_charged_as_one():
+    cpu = replace(FULL, source={"workers": {"device": ["cpu"]}})
+    assert performance(cpu)[-1].text.count("CPU-worker-h") == 1
+    assert "GPU" not in text_report(cpu)
+
+
+def test_the_lab_report_fills_formulas_with_the_students_own_numbers_and_leaves_the_meaning():
+    blocks = lab_blocks(FULL)
+    formulas = [block.tex for block in blocks if isinstance(block, Formula)]
+    assert formulas[0] == r"S(2) = \frac{X(2)}{X(1)} = \frac{2880}{1600} = 1.80"
+    assert formulas[1] == r"E(2) = \frac{S(2)}{2} = \frac{1.80}{2} = 90\,\%"
+    assert [block.text for block in blocks if isinstance(block, Heading)] == [
+        "Question", "Setup", "Results", "Discussion", "Conclusion",
+    ]  # fmt: skip
+    assert sum(isinstance(block, Blank) for block in blocks) >= 8
+
+
+def test_the_lab_report_of_epoch_times_divides_times():
+    times = {1: 62.1, 2: 38.0}
+    points = tuple(
+        Profile(
+            Point(f"w{n}", n, scaling="strong"), "ok", None, epoch_s=Estimate(t), speedup=Estimate(62.1 / t),
+            efficiency_ratio=Estimate(62.1 / t / n),
+        )
+        for n, t in times.items()
+    )  # fmt: skip
+    formulas = [block.tex for block in lab_blocks(Analysis("v", points, ())) if isinstance(block, Formula)]
+    assert formulas[0] == r"S(2) = \frac{T(1)}{T(2)} = \frac{62.1}{38.0} = 1.63"
+
+
 def test_tidy_csv_has_one_row_per_point_and_quantity_with_the_raw_value():
     rows = list(csv.DictReader(io.StringIO(tidy_csv([("a", FULL), ("b", FULL)]))))
     (found,) = [r for r in rows if (r["study"], r["point"], r["quantity"]) == ("a", "w4-b64", "step_s")]
@@ -167,9 +218,9 @@ def test_a_hostile_table_keeps_its_shape_in_every_form():
 def test_hostile_names_are_harmless_in_every_form(name):
     made = FORMS[name](hostile())
     assert "\x1b" not in made
-    if name == "report.md":
+    if name.endswith(".md"):
         assert "<script" not in made
-    if name == "report.tex":
+    if name.endswith(".tex"):
         assert r"\input" not in made
         assert "<" not in made
     if name == "report.csv":
@@ -184,9 +235,10 @@ def test_hostile_names_are_harmless_in_every_form(name):
     shutil.which("pdflatex") is None, reason="no pdflatex: install a TeX to compile the LaTeX"
 )
 @pytest.mark.parametrize("analysis", [FULL, hostile()], ids=["full", "hostile"])
-def test_the_latex_compiles(analysis, tmp_path):
-    body = latex_report(analysis, figures=None)
-    (tmp_path / "report.tex").write_text(PREAMBLE + "\n" + body + "\\end{document}\n")
+@pytest.mark.parametrize("form", ["report", "lab"])
+def test_the_latex_compiles(analysis, form, tmp_path):
+    whole = PREAMBLE + "\n" + latex_report(analysis, figures=None) + "\\end{document}\n"
+    (tmp_path / "report.tex").write_text(whole if form == "report" else lab_latex(analysis, figures=None))
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120

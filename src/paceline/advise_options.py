@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 SURE = 0.9  # a limit is kept when it is kept so often
-MILLION = "million samples"
+MILLION = "a million samples"
+_EPOCH = f"one {TIME_OF['epoch']}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ def marginal_cost(c: Candidates, i: int) -> float | None:
 
 def decision_of(c: Candidates, prices: Prices, *, chosen: int | None) -> Decision:
     """Time against cost of every candidate. Where only the time of a sample is known, the work is a million of them."""
-    factor, work = (1e6, MILLION) if c.what == "sample" else (1.0, c.what)
+    factor, work = (1e6, MILLION) if c.what == "sample" else (1.0, f"one {c.what}")
     per_unit = factor if c.priced else factor / 3600.0
     kept = best_for_some(c)
     n = len(c.settings)
@@ -220,14 +221,14 @@ def _amount(decision: Decision, samples: float | None, epochs: float | None) -> 
     if samples is not None:
         if decision.work != MILLION:
             raise UsageError(
-                f"the time of one {decision.work} is known, not that of a sample",
+                f"the time of {decision.work} is known, not that of a sample",
                 hint="give --epochs or --trainings",
             )
         return samples / 1e6, f"{samples:,.0f} samples"
     if epochs is not None:
-        if decision.work != TIME_OF["epoch"]:
+        if decision.work != _EPOCH:
             raise UsageError(
-                f"the time of {'a ' if decision.work == MILLION else 'one '}{decision.work} is known, not of an epoch",
+                f"the time of {decision.work} is known, not that of an epoch",
                 hint="give --samples (epochs x samples of the data set)"
                 if decision.work == MILLION
                 else "leave it out",
@@ -235,7 +236,7 @@ def _amount(decision: Decision, samples: float | None, epochs: float | None) -> 
         return epochs, f"{epochs:g} epochs"
     if not decision.complete:
         raise UsageError(
-            f"the time of {'a ' if decision.work == MILLION else 'one '}{decision.work} is known, not of a training",
+            f"the time of {decision.work} is known, not that of a training",
             hint="give --samples, or --epochs, of one training",
         )
     return 1.0, ""

@@ -38,7 +38,7 @@ class Option:
 class Decision:
     """Time against cost: every Option for the same work, ascending in workers, and the limits that were given."""
 
-    work: str  # what time and cost are of: an epoch, a training, a million samples
+    work: str  # what time and cost are of: one epoch, one training, a million samples
     cost_unit: str  # a currency, or worker-hours where no price was given
     complete: bool  # whether the work is a whole training
     options: tuple[Option, ...]

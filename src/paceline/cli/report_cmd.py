@@ -6,15 +6,19 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from paceline.advise_options import planned
 from paceline.analysis_json import analysis_from
 from paceline.errors import StudyError, UsageError
 from paceline.records import Analysis
 from paceline.report import draw
+from paceline.report.lab_text import lab_latex, lab_markdown
 from paceline.report.latex import latex_report
 from paceline.report.markdown import markdown_report
 from paceline.report.page import page
@@ -46,6 +50,16 @@ def report(
     figures: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the figures here as SVG, PDF and PNG.")
     ] = None,
+    lab: Annotated[
+        bool, typer.Option("--lab", help="Print the skeleton of a lab report (Markdown, or with --latex).")
+    ] = False,
+    samples: Annotated[
+        float | None, typer.Option(min=1, help="Resources for so many samples (epochs x data set).")
+    ] = None,
+    epochs: Annotated[
+        float | None, typer.Option(min=0, help="Resources for so many epochs, where an epoch was timed.")
+    ] = None,
+    trainings: Annotated[int, typer.Option(min=1, help="Resources for so many trainings.")] = 1,
 ) -> None:
     """Render one page that needs nothing else, or Markdown, LaTeX, CSV, text and figures for a paper.
 
@@ -54,11 +68,19 @@ def report(
     paceline report STUDY --latex --figures figures > performance.tex
     """
     asked = [name for name, on in _forms(markdown, latex, csv, text).items() if on]
+    if lab:
+        asked = _lab_form(asked)
     if len(asked) > 1:
         raise UsageError(
             f"{' and '.join(asked)} cannot both go to the output", hint=f"{asked[0]} > FILE, then the other"
         )
-    studies = named([(source, _analysis_at(source)) for source in sources])
+    if samples is not None and epochs is not None:
+        raise UsageError("--samples and --epochs both say how long a training is", hint="give one of them")
+    found = [(source, _analysis_at(source)) for source in sources]
+    if samples is not None or epochs is not None or trainings > 1:
+        plan = partial(_with_plan, samples=samples, epochs=epochs, trainings=trainings)
+        found = [(source, plan(source, analysis)) for source, analysis in found]
+    studies = named(found)
     if figures is not None:
         write_figures(studies, figures)
     if asked:
@@ -67,6 +89,20 @@ def report(
         where = html or _beside(sources)
         write_text(where, page(studies))
         print(f"Report: {where}", file=sys.stderr if asked else sys.stdout)
+
+
+def _with_plan(
+    source: Path, analysis: Analysis, *, samples: float | None, epochs: float | None, trainings: int
+) -> Analysis:
+    """The Analysis with the resources of planned work."""
+    if analysis.decision is None:
+        raise UsageError(
+            f"{source} has no two settings to choose from, so no resources can be estimated",
+            hint="measure two worker counts",
+        )
+    return replace(
+        analysis, decision=planned(analysis.decision, samples=samples, epochs=epochs, trainings=trainings)
+    )
 
 
 def report_beside(folder: StudyFolder, analysis: Analysis) -> None:
@@ -92,6 +128,12 @@ def write_figures(studies: Studies, folder: Path) -> None:
     print(f"Figures: {folder}", file=sys.stderr)
 
 
+def _lab_form(asked: Sequence[str]) -> list[str]:
+    if any(form not in ("--markdown", "--latex") for form in asked):
+        raise UsageError(f"a lab report does not come as {asked[0][2:]}", hint="--lab, or --lab --latex")
+    return ["--lab --latex" if "--latex" in asked else "--lab"]
+
+
 def _forms(markdown: bool, latex: bool, csv: bool, text: bool) -> dict[str, bool]:
     return {"--markdown": markdown, "--latex": latex, "--csv": csv, "--text": text}
 
@@ -107,8 +149,9 @@ def _printed(form: str, studies: Studies, figures: Path | None) -> str:
         None if figures is None else f"{figures}/study-{i}" if len(studies) > 1 else str(figures)
         for i in range(1, len(studies) + 1)
     ]
+    render = {"--lab": lab_markdown, "--lab --latex": lab_latex}.get(form, latex_report)
     return "\n".join(
-        latex_report(analysis, figures=folder) for (_, analysis), folder in zip(studies, folders, strict=True)
+        render(analysis, figures=folder) for (_, analysis), folder in zip(studies, folders, strict=True)
     )
 
 

@@ -39,7 +39,7 @@ def source_of(folder: StudyFolder, study: Study, results: Sequence[TrialResult])
         "trials": len(results),
         "measured_steps": study.steps,
         "warmup_steps": study.warmup,
-        "workers": _each(manifests, ("host", "device_name", "torch", "python", "backend")),
+        "workers": _each(manifests, ("host", "device", "device_name", "torch", "python", "backend")),
         "problem": _problem(manifests),
         "threads_per_worker": study.threads,
         "environment": _environment(manifests),

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from paceline.records import Analysis, Estimate
+from paceline.records import Analysis, Decision, Estimate, Option
 from paceline.report.cells import UNKNOWN, count_text, quantity_text, without_dull
 from paceline.report.document import Column, Table
+from paceline.report.performance import device_hours
 from paceline.report.step_charts import time_unit
 from paceline.units import duration_text, estimate_text, percent_text, rate_text
 
@@ -19,6 +20,7 @@ __all__ = [
     "projection_table",
     "recommendation_table",
     "refusal_table",
+    "resource_table",
     "source_table",
 ]
 
@@ -43,6 +45,59 @@ def recommendation_table(analysis: Analysis) -> Table | None:
     names = ("goal", "workers", "batch per worker", "learning-rate rule", "gain", "cost", "condition")
     columns = tuple(Column(name, number=name in numbers) for name in names)
     return Table("recommendations", "What to do, by goal.", columns, rows)
+
+
+def resource_table(analysis: Analysis) -> Table | None:
+    """What the same work takes at every setting that may be chosen: time, hours of devices and nodes, cost."""
+    decision = analysis.decision
+    if decision is None or not decision.options:
+        return None
+    factor, unit = time_unit([option.time_s.value for option in decision.options])
+    if max(option.time_s.value for option in decision.options) > 7200.0:
+        factor, unit = 1 / 3600, "h"
+    hours = device_hours(analysis)
+    rows: tuple[tuple[str, ...], ...] = tuple(
+        (
+            str(option.workers),
+            str(option.nodes),
+            estimate_text(option.time_s, factor=factor),
+            estimate_text(option.worker_s, factor=1 / 3600),
+            estimate_text(option.node_s, factor=1 / 3600),
+            estimate_text(option.cost),
+            UNKNOWN if option.marginal_cost is None else f"{option.marginal_cost:.2g}",
+            _marks(option, decision),
+        )
+        for option in decision.options
+    )
+    heads = (
+        "workers",
+        "nodes",
+        f"time ({unit})",
+        hours,
+        "node-h",
+        f"cost ({decision.cost_unit})",
+        "an hour saved costs",
+    )
+    columns = (*(Column(head) for head in heads), Column("basis", number=False))
+    caption = f"What {decision.work} takes. An hour saved costs so much more than at the count before."
+    if decision.cost_unit == "worker-hours":  # then it is the column of worker hours again
+        columns = columns[:5] + columns[6:]
+        rows = tuple(row[:5] + row[6:] for row in rows)
+        caption += f" Costs in {hours}: no price was given."
+    return Table("resources", caption, columns, rows)
+
+
+def _marks(option: Option, decision: Decision) -> str:
+    words = ["measured" if option.measured else "projected"]
+    if option.workers == decision.chosen:
+        words.append("recommended")
+    if not option.pareto:
+        words.append("another is faster and cheaper")
+    if option.meets_deadline is False:
+        words.append("after the deadline")
+    if option.within_budget is False:
+        words.append("over the budget")
+    return ", ".join(words)
 
 
 def projection_table(analysis: Analysis) -> Table | None:

@@ -9,7 +9,7 @@ from paceline.records import Estimate, Profile
 from paceline.report.document import Column, Table
 from paceline.units import estimate_text, percent_text
 
-__all__ = ["UNKNOWN", "count_text", "quantity_text", "speedup_cells", "table_of", "without_dull"]
+__all__ = ["UNKNOWN", "count_text", "listed", "quantity_text", "speedup_cells", "table_of", "without_dull"]
 
 UNKNOWN = "–"
 _INTERVALS = " ± and brackets: 90% intervals over launches."
@@ -48,6 +48,15 @@ def quantity_text(quantity: Estimate | None, text: Callable[[float | None], str]
         return text(quantity.value)
     value, low, high = text(quantity.value), text(quantity.low), text(quantity.high)
     return value if low == value == high else f"{value} ({low} to {high})"
+
+
+def listed(value: object) -> str:
+    """One value as text, or several joined; nothing where it is unknown."""
+    if value is None:
+        return ""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return " and ".join(str(item) for item in value)
+    return str(value)
 
 
 def count_text(value: int | None) -> str:

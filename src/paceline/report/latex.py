@@ -13,10 +13,10 @@ from paceline.report.answer_tables import source_table
 from paceline.report.document import Figure
 from paceline.report.escape import latex_text
 from paceline.report.grid_text import latex_of
-from paceline.report.provenance import measured_how
+from paceline.report.performance import performance
 from paceline.report.sections import sections, title
 
-__all__ = ["latex_report"]
+__all__ = ["figure_of", "latex_report"]
 
 
 def latex_report(analysis: Analysis, *, figures: str | None) -> str:
@@ -27,11 +27,15 @@ def latex_report(analysis: Analysis, *, figures: str | None) -> str:
 def _lines(analysis: Analysis, figures: str | None) -> Iterator[str]:
     yield "% Needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs,graphicx,textcomp}."
     yield rf"\section*{{Code performance: {latex_text(title(analysis))}}}"
-    yield latex_text(analysis.verdict)
-    if how := measured_how(analysis):
-        yield latex_text(how)
-    for one in advice(analysis):
-        yield f"{latex_text(one.goals.capitalize())}: {latex_text(one.text)} ({latex_text(one.condition)})."
+    for paragraph in performance(analysis):
+        yield rf"\paragraph{{{latex_text(paragraph.title)}.}} {latex_text(paragraph.text)}"
+    if found := advice(analysis):
+        yield "\n" + r"\paragraph{What to do.}"
+        yield r"\begin{itemize}"
+        for one in found:
+            goals, text, condition = latex_text(one.goals), latex_text(one.text), latex_text(one.condition)
+            yield rf"\item {goals}: {text} ({condition})."
+        yield r"\end{itemize}"
     doubts = [finding for finding in analysis.findings if finding.level != "note"]
     if doubts:
         yield "\n" + r"\paragraph{Reservations.}"
@@ -44,7 +48,7 @@ def _lines(analysis: Analysis, figures: str | None) -> Iterator[str]:
             yield latex_text(sentence)
         if figures is not None:
             for figure in section.figures:
-                yield _figure(figure, figures)
+                yield figure_of(figure, figures)
         for table in section.tables:
             yield latex_of(table)
     source = source_table(analysis)
@@ -52,7 +56,8 @@ def _lines(analysis: Analysis, figures: str | None) -> Iterator[str]:
         yield "\n" + latex_of(source)
 
 
-def _figure(figure: Figure, folder: str) -> str:
+def figure_of(figure: Figure, folder: str) -> str:
+    """A figure from its PDF in this folder, with its caption."""
     return "\n".join(
         [
             r"\begin{figure}",

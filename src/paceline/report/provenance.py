@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from paceline.records import Analysis
+from paceline.report.cells import listed
 
 __all__ = ["measured_how"]
 
@@ -30,8 +31,5 @@ def measured_how(analysis: Analysis) -> str | None:
 
 
 def _part(word: str, value: object) -> str | None:
-    if value is None or value == "":
-        return None
-    several = isinstance(value, Sequence) and not isinstance(value, str)
-    text = " and ".join(str(item) for item in value) if several else str(value)  # type: ignore[attr-defined]
+    text = listed(value)
     return f"{word} {text}" if text else None

@@ -63,6 +63,7 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
             sentences=_fit_sentences(analysis.fit),
             tables=_present(
                 answer_tables.recommendation_table(analysis),
+                answer_tables.resource_table(analysis),
                 answer_tables.projection_table(analysis),
                 answer_tables.refusal_table(analysis),
                 answer_tables.fit_table(analysis),

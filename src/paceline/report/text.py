@@ -11,7 +11,7 @@ from paceline.report.answer_tables import source_table
 from paceline.report.document import Table
 from paceline.report.escape import ascii_text
 from paceline.report.grid_text import plain_of
-from paceline.report.provenance import measured_how
+from paceline.report.performance import performance
 from paceline.report.sections import sections_in_words, title
 
 __all__ = ["text_report"]
@@ -27,9 +27,8 @@ def text_report(analysis: Analysis) -> str:
 
 def _lines(analysis: Analysis) -> Iterator[str]:
     yield from _heading(f"Scaling of {title(analysis)}", "=")
-    yield _wrapped(analysis.verdict)
-    if how := measured_how(analysis):
-        yield _wrapped(how)
+    for paragraph in performance(analysis):
+        yield _wrapped(f"{paragraph.title}. {paragraph.text}", indent="  ")
     yield ""
     for one in advice(analysis):
         yield _wrapped(f"To do ({one.goals}): {one.text} ({one.condition})", indent="  ")
