@@ -56,8 +56,14 @@ def _batches_of_largest(observed: Observed) -> list[int | None]:
 
 
 def _nodes(workers: int, observed: Observed, cluster: Cluster) -> int:
-    """Nodes for a count: as declared, else as densely packed as was measured across nodes, else one."""
+    """Nodes for a count: as declared, else as densely packed as was measured across nodes, else one.
+
+    Where only links between nodes are known and no two workers shared a node, every worker has a node of its own.
+    """
     per_node = cluster.workers_per_node
-    if per_node is None and np.any(observed.nodes > 1):
+    apart = (
+        cluster.between is not None and cluster.inside is None and np.all(observed.workers == observed.nodes)
+    )
+    if per_node is None and (apart or np.any(observed.nodes > 1)):
         per_node = int(np.ceil(observed.workers / observed.nodes).max())
     return 1 if per_node is None else ceil(workers / per_node)

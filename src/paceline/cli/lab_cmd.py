@@ -21,7 +21,9 @@ from paceline.lab.launcher import LabLauncher, rendezvous_in
 from paceline.lab.owner import end_lab, keep, kept_labs, made, new_name, opened, sweep
 from paceline.lab.system import require_root
 from paceline.launch.interpreter import interpreter
+from paceline.probe import sweep_sizes
 from paceline.records import Study
+from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
 from paceline.store.atomic import make_folder, write_json
 from paceline.store.paths import StudyFolder
 from paceline.units import duration_text
@@ -29,6 +31,7 @@ from paceline.units import duration_text
 __all__ = ["lab"]
 
 _SHAPE = "lab.json"  # in the study's folder: trials of one study come from one laboratory
+_PROBE_BYTES, _PROBE_S = 8_000_000, 10.0
 _ACTIONS = ("up", "status", "down", "study")
 
 
@@ -58,6 +61,9 @@ def lab(
     timeout: Annotated[str | None, typer.Option(help="study: longest trial.")] = None,
     hang: Annotated[str | None, typer.Option(help="study: longest time without a step.")] = None,
     python: Annotated[str | None, typer.Option(help="study: the Python that has the script's torch.")] = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="study: probe the link between 2 hosts first, for projections.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="study: the folder.")] = None,
     retry_failed: Annotated[bool, typer.Option(help="study: repeat trials that failed.")] = False,
     json: Annotated[
@@ -108,7 +114,8 @@ def lab(
             out=out,
             flags={"batch_flag": batch_flag} if batch_flag else {},
         )
-        _study(folder, config.with_args_batch(wanted), shape, retry_failed=retry_failed, json=json)
+        wanted = config.with_args_batch(wanted)
+        _study(folder, wanted, shape, probe=probe, retry_failed=retry_failed, json=json)
 
 
 def lab_lines(lab: Lab) -> list[str]:
@@ -151,18 +158,32 @@ def _down() -> None:
 
 
 def _study(
-    folder: StudyFolder, study: Study, shape: Mapping[str, object], *, retry_failed: bool, json: bool
+    folder: StudyFolder,
+    study: Study,
+    shape: Mapping[str, object],
+    *,
+    probe: bool,
+    retry_failed: bool,
+    json: bool,
 ) -> None:
     if not study.nodes:
         raise UsageError("lab study was not told how many hosts to use", hint="--hosts 1,2,4")
     shape = _shape_of(folder, shape)
-    lab = lab_of(new_name(), hosts=max(study.nodes), **shape)  # type: ignore[arg-type]  # as above
+    hosts = max(2 if probe else 1, *study.nodes)
+    lab = lab_of(new_name(), hosts=hosts, **shape)  # type: ignore[arg-type]  # as above
     study = replace(study, threads=study.threads or 1)
     bench = replace(
         bench_of(study, threads=study.threads or 1), launcher=LabLauncher(lab), rendezvous=rendezvous_in(lab)
     )
     with opened(lab):
         print("\n".join(lab_lines(lab)), file=sys.stderr)
+        if probe:
+            print("probing the link between 2 hosts", file=sys.stderr)
+            tools = ProbeBench(
+                bench.launcher, bench.python, bench.agent, bench.clock, folder.tag, bench.rendezvous
+            )
+            order = ProbeOrder(2, sweep_sizes(_PROBE_BYTES), nodes=2, seconds=_PROBE_S, device=False)
+            run_probe(folder.root, order, bench=tools)
         try:
             measure(folder, study, bench=bench, retry_failed=retry_failed, json=json)
         except Interrupted as stopped:

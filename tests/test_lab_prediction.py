@@ -1,0 +1,84 @@
+"""What a profile of one worker and a probe of two foresee over gloo: a ring, bucket by bucket. Sums done by hand."""
+
+import pytest
+
+from paceline.answers import Ask, Cluster, answers
+from paceline.observe import Setting
+from paceline.records import BucketReady, Estimate, LinkProbe, Point, Profile
+
+MB = 1_000_000
+STEP_S = 0.4  # 0.1 forward, 0.2 backward, 0.1 after it
+LINK = LinkProbe(
+    "between", "gloo", 2, 2, Estimate(0.0005, 0.0004, 0.0006, 9), Estimate(10.0 * MB, 9.9 * MB, 10.1 * MB, 9)
+)
+
+
+def profile(*buckets, backend="gloo"):
+    """One worker; buckets of (megabytes, ready)."""
+    size = sum(megabytes for megabytes, _ in buckets) * MB
+    return Profile(
+        Point("w1", 1, per_worker_batch=8, global_batch=8, backend=backend),
+        "ok",
+        None,
+        trials=3,
+        step_s=Estimate(STEP_S, 0.399, 0.401, 3),
+        compute_s=Estimate(STEP_S, 0.399, 0.401, 3),
+        exchanged_bytes_per_step=Estimate(float(size)),
+        buckets=tuple(BucketReady(round(megabytes * MB), ready) for megabytes, ready in buckets),
+        backward_end_s=0.3,
+    )
+
+
+def foreseen(one, nodes, probes=(LINK,), change=None, workers=None):
+    ask = Ask(
+        at=((Setting(workers or nodes, nodes, 8), ()),), **({} if change is None else {"change": change})
+    )
+    (found,) = answers([one], cluster=Cluster(backend=one.point.backend, probes=probes), ask=ask).projections
+    return found.time_s
+
+
+@pytest.mark.parametrize("nodes", [2, 4, 8, 16])
+def test_one_bucket_at_the_end_costs_one_ring(nodes):
+    ring_s = 2 * (nodes - 1) * 0.0005 + 2 * (nodes - 1) / nodes * 4 / 10
+    assert foreseen(profile((4.0, 0.3)), nodes).value == pytest.approx(STEP_S + ring_s, rel=0.02)
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_what_leaves_early_hides_under_what_is_still_computed(nodes):
+    # 1 MB leaves at 0.15 s and is gone before 0.3 s at 2 nodes; only the last 0.5 MB shows
+    hop_s = 2 * (nodes - 1) * 0.0005
+    share = 2 * (nodes - 1) / nodes / 10
+    first, last = hop_s + share * 1.0, hop_s + share * 0.5
+    exposed_s = max(0.15 + first, 0.3) + last - 0.3
+    found = foreseen(profile((1.0, 0.15), (0.5, 0.3)), nodes)
+    assert found.value == pytest.approx(STEP_S + exposed_s, rel=0.02)
+
+
+def test_buckets_that_were_seen_on_a_link_that_was_probed_leave_less_to_guess():
+    seen = foreseen(profile((4.0, 0.3)), 4)
+    other = LinkProbe("between", "nccl", 2, 2, LINK.latency_s, LINK.bytes_per_s)
+    over_nccl = foreseen(profile((4.0, 0.3), backend="nccl"), 4, (other,))
+    assert seen.high / seen.low < 1.2 < over_nccl.high / over_nccl.low
+
+
+def test_two_workers_on_a_node_are_guessed_as_widely_as_before():
+    """Neighbours share cores and memory: what the laboratory proved is about hosts of their own."""
+    inside = LinkProbe(
+        "inside", "gloo", 2, 1, LINK.latency_s, Estimate(1000.0 * MB, 990.0 * MB, 1010.0 * MB, 9)
+    )
+    apart = foreseen(profile((4.0, 0.3)), 4)
+    together = foreseen(profile((4.0, 0.3)), 2, (inside, LINK), workers=4)
+    assert together.high / together.low > 1.2 * apart.high / apart.low
+
+
+def test_where_only_links_between_nodes_are_known_every_worker_gets_a_node():
+    found = answers([profile((4.0, 0.3))], cluster=Cluster(probes=(LINK,)), ask=Ask(project_to=(4, 8)))
+    assert [(p.workers, p.nodes) for p in found.projections] == [(4, 4), (8, 8)]
+
+
+def test_two_nodes_are_no_special_case_for_gloo():
+    two = Profile(
+        Point("n2", 2, 2, per_worker_batch=8, global_batch=16, backend="gloo"), "ok", None, 3, Estimate(0.8)
+    )
+    found = answers([profile((4.0, 0.3)), two], ask=Ask(project_to=(4,)))
+    assert "two-nodes-only" not in {finding.id for finding in found.findings}
