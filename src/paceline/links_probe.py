@@ -38,6 +38,8 @@ _RING_SD = 0.02
 _LEAST_SHARE = 0.3  # of the largest all-reduce that must be movement, or only a lower bound is known
 _WIDE = 4.0
 _UNKNOWN_SD = 1.0
+_BEYOND = 20.0  # in logarithms: an interval so wide is none
+_NINETY = 1.645  # standard deviations on either side of nine tenths
 _MOVING_BYTES, _FEWEST_SIZES = 65_536, 3  # what tells bandwidth, where the sweep reaches so far
 _GROWTH = 2.0  # sizes that differ by less say nothing about bandwidth
 Array = NDArray[np.float64]
@@ -172,7 +174,7 @@ def _log_sd(quantity: Estimate) -> float:
     """Half the 90 % interval as a standard deviation of the logarithm."""
     if quantity.high is None or quantity.value <= 0.0:
         return 0.0
-    return math.log(quantity.high / quantity.value) / 1.645
+    return math.log(quantity.high / quantity.value) / _NINETY
 
 
 def _hidden(keys: Sequence[Key], best: Array, rate: Estimate) -> bool:
@@ -276,10 +278,17 @@ def _estimates(best: Array, drawn: Array, passes: int) -> tuple[Estimate, Estima
     reach = t_quantile(passes - 1)  # medians of drawn passes scatter a little too much already
     found = []
     for i in (0, 1):
-        value, half = float(best[i]), reach * float(np.std(drawn[:, i]))
+        value, half = float(best[i]), reach * _spread(drawn[:, i])
         found.append(Estimate(value, max(0.0, value - half), value + half, passes))
     moving = drawn[drawn[:, 2] > 0, 2]
-    half = reach * float(np.std(np.log(moving))) if len(moving) > 1 else math.inf
+    half = reach * _spread(np.log(moving)) if len(moving) == len(drawn) else math.inf
+    half = half if half < _BEYOND else math.inf
     value = float(1.0 / best[2])
     rate = Estimate(value, value * math.exp(-half), value * math.exp(half), passes)
     return found[0], found[1], replace(rate, high=None, low=None) if math.isinf(half) else rate
+
+
+def _spread(drawn: Array) -> float:
+    """A standard deviation from the middle nine tenths: one wild pass, drawn often, must not make it."""
+    low, high = (float(q) for q in np.quantile(drawn, [0.05, 0.95]))
+    return (high - low) / (2 * _NINETY)

@@ -30,7 +30,9 @@ _ROW = re.compile(
     rf"\s+{_NUMBER}\s+{_NUMBER}\s+{_NUMBER}\s+{_WRONG}(?:\s+{_NUMBER}\s+{_NUMBER}\s+{_NUMBER}\s+{_WRONG})?\s*$"
 )
 _BANDWIDTH_STEP = 0.005  # algbw and busbw are printed to two decimals
+_ROUNDED = 0.02  # a time is printed to three figures at least
 _MOST_WORKERS = 100_000
+_MOST_BYTES, _LEAST_US, _MOST_US = 10**15, 0.01, 1e10
 
 Row = tuple[int, float, float, float, int]  # bytes, seconds, algbw, busbw, pass
 
@@ -41,7 +43,7 @@ def read_nccl_tests(
     """The times in one or several outputs of the same test. `workers` and `nodes` win over what the text says."""
     lines = [_PREFIX.sub("", line) for line in text.splitlines()]
     ranks = {int(found[1]): found[2] for line in lines if (found := _RANK.match(line))}
-    rows, wrong = _rows(lines)
+    rows, wrong, damaged = _rows(lines)
     if not rows:
         raise UsageError(
             f"{source} holds no row of nccl-tests (size count type redop root time algbw busbw)",
@@ -64,6 +66,10 @@ def read_nccl_tests(
             f"{source} was measured with {workers} worker: nothing was exchanged",
             hint="test with -g 2 or more",
         )
+    if damaged:
+        notes.append(
+            f"{source}: {damaged} times are passed over, for their bandwidth does not follow from them"
+        )
     if wrong:
         notes.append(f"{source} reports wrong values in {wrong} rows: the links or the library are faulty")
     return Probe(
@@ -76,11 +82,14 @@ def read_nccl_tests(
     )
 
 
-def _rows(lines: list[str]) -> tuple[list[Row], int]:
-    """All rows, both columns; a later output of the same test counts as further passes. How many held wrong values."""
+def _rows(lines: list[str]) -> tuple[list[Row], int, int]:
+    """All rows, both columns; a later output of the same test counts as further passes.
+
+    And how many rows held wrong values, and how many cells contradict themselves.
+    """
     rows: list[Row] = []
     passes: dict[int, int] = {}
-    wrong = 0
+    wrong = damaged = 0
     for line in lines:
         match = _ROW.match(line)
         if match is None:
@@ -91,10 +100,20 @@ def _rows(lines: list[str]) -> tuple[list[Row], int]:
             if match[first] is None:
                 continue
             time_us, algorithm, bus = (float(match[first + i]) for i in range(3))
-            if size > 0 and 0 < time_us < math.inf:
+            if _agrees(size, time_us, algorithm):
                 passes[size] = passes.get(size, -1) + 1
                 rows.append((size, time_us * 1e-6, algorithm, bus, passes[size]))
-    return rows, wrong
+            else:
+                damaged += 1
+    return rows, wrong, damaged
+
+
+def _agrees(size: int, time_us: float, algorithm: float) -> bool:
+    """Whether the bandwidth of a row follows from its size and time, as far as they are printed."""
+    if not (0 < size < _MOST_BYTES and _LEAST_US <= time_us <= _MOST_US):
+        return False
+    follows = size / time_us * 1e-3
+    return abs(algorithm - follows) <= 2 * _BANDWIDTH_STEP + _ROUNDED * follows
 
 
 def _op(named: set[str], rows: list[Row], source: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -36,7 +34,7 @@ from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
 from paceline.store.lock import locked
 from paceline.store.paths import StudyFolder
-from paceline.store.probe_files import read_probes, store_nccl_tests
+from paceline.store.probe_files import read_probe, read_probes, store_nccl_tests
 from paceline.store.study_file import read_study
 from paceline.store.trial_files import read_results
 from paceline.units import bytes_of, bytes_text, count_range, duration
@@ -209,7 +207,7 @@ def _bench(
         interpreter(python),
         package_folder("paceline_agent"),
         SystemClock(),
-        tag=hashlib.sha256(os.fsencode(root.absolute())).hexdigest()[:12] + ":",
+        tag=StudyFolder(root).tag,
     )
     nodes = max(order.nodes for order in orders)
     if nodes == 1:
@@ -256,11 +254,12 @@ def _read(path: Path, root: Path, *, workers: str | None, specs: dict[str, str])
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="check the path") from None
     count = count_range(workers)[-1] if workers else None
-    found = read_nccl_tests(text, workers=count, source=path.name)
+    read_nccl_tests(text, workers=count, source=path.name)  # refused before anything is kept
     name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in path.stem) or "stdin"
     asked = {"source": path.name, "workers": count, "nodes": None, "specs": specs}
-    store_nccl_tests(text, root / "probe" / f"read-{name}", asked)
-    return found
+    folder = root / "probe" / f"read-{name}"
+    store_nccl_tests(text, folder, asked)
+    return read_probe(folder)
 
 
 def _show(found: Probed, *, home: Path | None, file: Path | None, json: bool) -> None:

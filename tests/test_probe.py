@@ -1,0 +1,262 @@
+"""Real probes: two workers over gloo, kept with a study and used by its projections; a shaped link gives its rate."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from paceline.cli.main import exit_code
+from paceline.errors import NothingMeasured, StudyError
+from paceline.lab.blueprint import lab_of
+from paceline.lab.launcher import LabLauncher, rendezvous_in
+from paceline.lab.owner import new_name, opened
+from paceline.launch.command import Rendezvous
+from paceline.launch.interpreter import package_folder
+from paceline.launch.local import LocalLauncher
+from paceline.launch.probe import probe_command
+from paceline.launch.replay import ReplayLaunch
+from paceline.links_probe import link_probes
+from paceline.probe import LARGEST_BYTES, exchanged_bytes, probe_from, sweep_sizes
+from paceline.records import Point
+from paceline.run.clock import SystemClock
+from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
+from paceline.store.probe_files import read_probe, read_probes, store_nccl_tests
+from tests.desk import desk, processes_of
+from tests.samples import result, sample, worker
+from tests.test_lab import why_not
+from tests.test_probe_nccl import WHOLE
+
+RECORDED = Path(__file__).parent / "recorded" / "mnist-1-2"
+
+
+def bench(launcher, **more):
+    return ProbeBench(
+        launcher, sys.executable, package_folder("paceline_agent"), SystemClock(), "probe-test:", **more
+    )
+
+
+# ---------------------------------------------------------------- what is asked and what was written
+
+
+@pytest.mark.parametrize("largest", [1, 5_000, 1_000_000, LARGEST_BYTES, 10**11])
+def test_sizes_grow_by_one_factor_from_1_kb_to_the_largest(largest):
+    sizes = sweep_sizes(largest)
+    assert sizes[0] == 1024
+    assert sizes[-1] == pytest.approx(max(largest, 4096), abs=512)
+    assert list(sizes) == sorted(set(sizes))
+    assert len(sizes) <= 12
+
+
+def test_the_bytes_of_a_step_are_the_most_that_several_workers_exchanged():
+    alone = result([worker(0, [sample(2, 0.1, exchanged_bytes=9000)], 1)], point=Point("w1", 1))
+    pair = result([worker(r, [sample(2, 0.1, exchanged_bytes=5000)]) for r in (0, 1)], point=Point("w2", 2))
+    blind = result([worker(r, [sample(2, 0.1, exchanged_bytes=None)]) for r in (0, 1)], point=Point("w2", 2))
+    assert exchanged_bytes([alone, pair]) == 5000
+    assert exchanged_bytes([alone, blind]) is None
+
+
+def test_a_probe_is_one_command_for_every_launcher():
+    command = probe_command(
+        "/x",
+        (1024,),
+        workers=4,
+        nodes=2,
+        python="py",
+        tag="t",
+        environment={},
+        rendezvous=Rendezvous("h:1", "id"),
+    )
+    assert command.argv[:3] == ("py", "-m", "torch.distributed.run")
+    assert command.argv[-2:] == ("-m", "paceline_agent.probe")
+    assert command.argv[3:5] == ("--nnodes", "2")
+    assert json.loads(command.environment["PACELINE_TRIAL"])["dir"] == "/x"
+    assert command.environment["PYTHONPATH"] == "/x/agent"
+
+
+HEADER = '{"record": "header", "format": 1, "workers": 2, "nodes": 1}'
+ROW = (
+    '{"record": "row", "backend": "gloo", "op": "all_reduce", "bytes": 8, "repeat": 0, "seconds": [0.1, 0.3]}'
+)
+
+
+def test_a_collective_takes_as_long_as_its_slowest_worker():
+    assert probe_from([HEADER, ROW]).times[0].seconds == 0.3
+
+
+def test_a_last_line_that_was_cut_off_is_passed_over():
+    assert len(probe_from([HEADER, ROW, ROW[:40]]).times) == 1
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[], ["{}"], ["nonsense"], [HEADER.replace(": 1,", ": 9,")], [HEADER, ROW.replace("[0.1, 0.3]", "[]")]],
+)
+def test_what_is_no_probe_is_refused(lines):
+    with pytest.raises(StudyError):
+        probe_from(lines)
+
+
+def test_absent_missing_and_left_out_are_said():
+    said = [
+        '{"record": "absent", "backend": "nccl", "reason": "there is no CUDA device"}',
+        '{"record": "missing", "backend": "gloo", "op": "reduce_scatter", "reason": "not there"}',
+        '{"record": "cut", "backend": "gloo", "bytes": 2000000}',
+    ]
+    notes = probe_from([HEADER, *said]).notes
+    assert [word in note for word, note in zip(("CUDA", "reduce_scatter", "2 MB"), notes, strict=True)] == [
+        True
+    ] * 3
+
+
+def test_a_probe_that_never_started_says_what_the_launcher_said(tmp_path):
+    class Broken:
+        def start(self, command, output):
+            output.write(b"Traceback\nRuntimeError: no route to host\n")
+            output.flush()
+            return ReplayLaunch(1)
+
+        def end_leftovers(self, tag):
+            return 0
+
+    with pytest.raises(NothingMeasured, match="no route to host"):
+        run_probe(tmp_path, ProbeOrder(2, (1024, 4096)), bench=bench(Broken()))
+    assert read_probes(tmp_path) == ()
+
+
+# ---------------------------------------------------------------- a real one, kept with a study
+
+
+@pytest.fixture(scope="module")
+def probed_study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("probed") / "study"
+    shutil.copytree(RECORDED, folder)
+    (folder.parent / "c.toml").write_text("[cluster]\nworkers_per_node = 8\n")
+    asked = ("--backend", "gloo,nccl", "--seconds", "3s", "--spec", "inside=10gbit", "--json")
+    done = desk("probe", folder, *asked, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    return folder, json.loads(done.stdout)
+
+
+def test_two_workers_on_this_machine_have_a_link(probed_study):
+    folder, data = probed_study
+    (link,) = data["links"]
+    assert (link["link"], link["backend"], link["workers"], link["nodes"]) == ("inside", "gloo", 2, 1)
+    assert 1e6 < link["bytes_per_s"]["value"] < 1e11
+    assert 0 < link["latency_s"]["value"] < 0.1
+    assert link["unidentified"][0] == "fixed_s"
+    assert {row["op"] for row in link["rows"]} == {"all_reduce", "all_gather", "reduce_scatter"}
+    assert all(row["seconds"]["n"] >= 5 for row in link["rows"])
+    assert processes_of(folder) == []
+
+
+def test_the_sweep_ends_at_twice_what_the_study_exchanges(probed_study):
+    folder, data = probed_study
+    (link,) = data["links"]
+    seen = json.loads((folder / "probe" / "n1-w2" / "probe.jsonl").read_text().splitlines()[0])["order"][
+        "sizes"
+    ][-1]
+    largest = max(row["size_bytes"] for row in link["rows"])
+    assert largest == pytest.approx(seen, rel=0.01)
+    assert seen == pytest.approx(2 * 1_685_544, rel=0.3)
+
+
+def test_devices_are_measured_and_a_cpu_has_no_ratio(probed_study):
+    _, data = probed_study
+    assert [device["worker"] for device in data["devices"]] == [0, 1]
+    for device in data["devices"]:
+        rates = {rate["quantity"]: rate for rate in device["rates"]}
+        assert {"float32", "copy"} <= set(rates)
+        assert all(rate["per_s"]["value"] > 1e6 and rate["spec_per_s"] is None for rate in rates.values())
+
+
+def test_a_backend_that_is_absent_is_said_and_the_rest_goes_on(probed_study):
+    _, data = probed_study
+    assert any(note.startswith("nccl was not probed") for note in data["notes"])
+
+
+def test_the_study_projects_with_its_probe_and_says_so(probed_study):
+    folder, data = probed_study
+    done = desk("project", folder, "--workers", "4", "--cluster", "c.toml", "--json", cwd=folder.parent)
+    analysis = json.loads(done.stdout)
+    assert "probed over gloo at 2 workers" in analysis["fit"]["explanation"]
+    assert "links inside a node: probed over gloo" in analysis["projections"][0]["explanation"]
+    assert analysis["links"] == data["links"]
+    told = ["link-spec"] if "bytes_per_s" not in data["links"][0]["unidentified"] else []
+    assert [f["id"] for f in analysis["findings"] if f["id"].startswith("link")] == told
+
+
+def test_a_second_probe_takes_the_place_of_the_first_and_another_count_stands_beside_it(
+    probed_study, tmp_path
+):
+    folder, _ = probed_study
+    root = tmp_path / "study"
+    shutil.copytree(folder, root)
+    store_nccl_tests(WHOLE, root / "probe" / "read-a", {"source": "a.txt", "workers": None, "specs": {}})
+    store_nccl_tests(WHOLE, root / "probe" / "read-a", {"source": "a.txt", "workers": None, "specs": {}})
+    links = link_probes(read_probes(root))
+    assert [(link.link, link.backend, link.source) for link in links] == [
+        ("inside", "gloo", "paceline probe"),
+        ("between", "nccl", "a.txt"),
+    ]
+
+
+def test_output_of_nccl_tests_is_read_instead(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out.txt").write_text(WHOLE)
+    assert exit_code(["probe", "--read", "out.txt", "--spec", "between=infiniband@400gbit"]) == 0
+    said = capsys.readouterr().out
+    assert "Links between nodes, nccl, 2 workers on 2 nodes (out.txt)" in said
+    assert "62% of the 50.0 GB/s that their specification promises" in said
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("--workers", "1"), "one worker has no link"),
+        (("--workers", "2", "--nodes", "2"), "both say how many workers"),
+        (("--backend", "mpi"), "mpi"),
+        (("--spec", "fast"), "not a specification"),
+        (("--read", "absent.txt"), "cannot be read"),
+        (("nowhere",), "not a study folder"),
+    ],
+)
+def test_what_cannot_be_probed_is_refused_before_anything_starts(tmp_path, monkeypatch, capsys, asked, said):
+    monkeypatch.chdir(tmp_path)
+    assert exit_code(["probe", *asked]) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert "  try: " in told
+    assert not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------- a link whose rate is known
+
+
+@pytest.mark.root
+def test_a_shaped_link_between_two_hosts_gives_its_rate(tmp_path):
+    """100 Mbit/s is 12.5 MB/s, of which Ethernet, IP and TCP headers take 66 of every 1514 bytes: 11.96 MB/s."""
+    if reason := why_not():
+        pytest.skip(f"a shaped link {reason}")
+    lab = lab_of(new_name(), hosts=2, link="100mbit")
+    with opened(lab):
+        order = ProbeOrder(2, sweep_sizes(2_000_000), nodes=2, seconds=5.0, device=False)
+        run_probe(tmp_path, order, bench=bench(LabLauncher(lab), rendezvous=rendezvous_in(lab)))
+    (link,) = link_probes([read_probe(tmp_path / "probe" / "n2-w2")])
+    assert (link.link, link.nodes) == ("between", 2)
+    assert link.bytes_per_s.value == pytest.approx(12.5e6 * 1448 / 1514, rel=0.10)
+    assert 1e-6 < link.latency_s.value < 0.02
+
+
+@pytest.mark.slow
+def test_two_counts_on_this_machine_tell_the_fixed_cost(tmp_path):
+    for workers in (2, 3):
+        run_probe(
+            tmp_path,
+            ProbeOrder(workers, sweep_sizes(4_000_000), seconds=4.0, device=False),
+            bench=bench(LocalLauncher()),
+        )
+    (link,) = link_probes(read_probes(tmp_path))
+    assert link.fixed_s is not None
+    assert "fixed_s" not in link.unidentified
