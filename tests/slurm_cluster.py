@@ -43,7 +43,6 @@ ReturnToService=2
 SlurmctldTimeout=30
 SlurmdTimeout=10
 KillWait=5
-MinJobAge={min_job_age}
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 JobCompType=jobcomp/filetxt
@@ -52,7 +51,7 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SlurmdParameters=config_overrides
 {nodes}
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime={grace}
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=off
 """
 NODE = (
@@ -119,7 +118,7 @@ def absent() -> str | None:
 
 
 @contextmanager
-def cluster(folder: Path, *, nodes: int = 2, min_job_age_s: int = 300) -> Iterator[Cluster]:
+def cluster(folder: Path, *, nodes: int = 2, grace_s: int = 0) -> Iterator[Cluster]:
     """A Slurm of so many nodes of two cores each; afterwards nothing of it is left, whatever happened."""
     host, ports = socket.gethostname().partition(".")[0], _free_ports(nodes + 1)
     names = tuple(f"n{index}" for index in range(1, nodes + 1))
@@ -128,9 +127,7 @@ def cluster(folder: Path, *, nodes: int = 2, min_job_age_s: int = 300) -> Iterat
     lines = [
         NODE.format(name=name, host=host, port=port) for name, port in zip(names, ports[1:], strict=True)
     ]
-    text = CONF.format(
-        host=host, folder=folder, ctld_port=ports[0], nodes="\n".join(lines), min_job_age=min_job_age_s
-    )
+    text = CONF.format(host=host, folder=folder, ctld_port=ports[0], nodes="\n".join(lines), grace=grace_s)
     (folder / "slurm.conf").write_text(text)
     (folder / "munge.key").write_bytes(os.urandom(128))
     (folder / "munge.key").chmod(0o400)

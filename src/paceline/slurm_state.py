@@ -65,6 +65,7 @@ class JobState:
     restarts: int = 0
     start: str | None = None  # when it began, or is expected to
     name: str | None = None
+    preempted: bool = False  # told to make room for another job; it may still be RUNNING for its time of grace
 
 
 def phase(job: JobState) -> Phase:
@@ -90,6 +91,7 @@ def job_from_scontrol(text: str) -> JobState | None:
         restarts=int(fields["Restarts"]) if fields.get("Restarts", "").isdigit() else 0,
         start=_known(fields.get("StartTime")),
         name=_known(fields.get("JobName")),
+        preempted=_known(fields.get("PreemptTime")) is not None,
     )
 
 
@@ -108,7 +110,8 @@ def status_text(job: JobState) -> str:
     if phase(job) == "waiting":
         again = f", put back into the queue {_times(job.restarts)}" if job.restarts else ""
         begins = f"; Slurm expects it to start at {job.start.replace('T', ' ')}" if job.start else ""
-        return f"job {job.id} waits ({job.reason or job.state}){again}{begins}"
+        reason = (job.reason or job.state).replace("_", " ")
+        return f"job {job.id} waits ({reason}){again}{begins}"
     if phase(job) == "running":
         where = f" on {job.nodes}" if job.nodes else ""
         again = f", started again {_times(job.restarts)}" if job.restarts else ""

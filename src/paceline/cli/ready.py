@@ -69,21 +69,21 @@ def ready(
     look = _Look(folder, study, _asked(study, bench))
     nodes = max(trial.point.nodes for trial in todo)
     if nodes == 1:
-        refused = _judged(look, inspected(look.asked, ()))
-        yield replace(bench, refusal=partial(_refusal, refused, None))
+        refused = judged(folder, study, inspected(look.asked, ()))
+        yield replace(bench, refusal=partial(refusal_of, refused, None))
         return
     gate = Gate(invitation(join) if join else Invitation(), _say)
     try:
         gathered(gate, nodes, wait_s=wait_s, what="study")
         facts = inspected(look.asked, gate.present)
-        refused = _judged(look, facts)
+        refused = judged(folder, study, facts)
         _say_ways(facts)
         launcher = NodesLauncher(gate, look.asked.script, _say, partial(_newcomer, look))
         yield replace(
             bench,
             launcher=launcher,
             rendezvous=launcher.rendezvous,
-            refusal=partial(_refusal, refused, launcher.refusal),
+            refusal=partial(refusal_of, refused, launcher.refusal),
         )
     finally:
         gate.close()
@@ -121,13 +121,13 @@ def gathered(gate: Gate, nodes: int, *, wait_s: float, what: str) -> None:
             _say(f"waiting for {_others(nodes - 1 - len(gate.present))}; Ctrl-C stops")
 
 
-def _judged(look: _Look, facts: Sequence[Facts]) -> Mapping[str, str]:
+def judged(folder: StudyFolder, study: Study, facts: Sequence[Facts]) -> Mapping[str, str]:
     """Say what preflight found and write it down; a void ends it here. Points that cannot run, and why."""
-    points = plan_study(look.study).points
+    points = plan_study(study).points
     refused = refused_points(points, facts)
-    findings = (*preflight_findings(look.study, facts), *dict.fromkeys(refused.values()))
-    make_folder(look.folder.root)
-    write_preflight(look.folder, facts, findings)
+    findings = (*preflight_findings(study, facts), *dict.fromkeys(refused.values()))
+    make_folder(folder.root)
+    write_preflight(folder, facts, findings)
     for finding in findings:
         _say(
             f"preflight {finding.level}: {finding.message}"
@@ -151,7 +151,7 @@ def _newcomer(look: _Look, member: Member) -> str | None:
     return None if void is None else void.message
 
 
-def _refusal(
+def refusal_of(
     refused: Mapping[str, str], launcher: Callable[[Trial], str | None] | None, trial: Trial
 ) -> str | None:
     if trial.point.id in refused:

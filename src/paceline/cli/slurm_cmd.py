@@ -5,21 +5,25 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from paceline.cli.plan_text import print_plan
 from paceline.cli.progress import progress_listener
+from paceline.cli.ready import judged, refusal_of
 from paceline.cli.study import finish, measure, terminated_like_interrupted
 from paceline.config import with_args_batch
 from paceline.errors import Interrupted, NothingMeasured, PacelineError, UsageError
-from paceline.launch.command import threads_per_worker
+from paceline.launch.command import INTERFACE_VARIABLES, threads_per_worker
+from paceline.launch.facts import Subject
 from paceline.launch.interpreter import package_folder
 from paceline.launch.processes import cores
 from paceline.launch.slurm import SlurmLauncher
 from paceline.launch.slurm_client import present
-from paceline.launch.slurm_nodes import NodeFacts, allocation_here, checked_nodes, first_address
+from paceline.launch.slurm_nodes import allocation_here, first_address, looked_at, looked_into
 from paceline.plan import plan_study
+from paceline.preflight import Facts
 from paceline.records import Study
 from paceline.run.clock import SystemClock
 from paceline.run.missing import missing
@@ -124,19 +128,35 @@ def study_on_slurm(
 
 
 def slurm_bench(folder: StudyFolder, study: Study, bench: Bench) -> Bench:
-    """The bench of a desk inside an allocation, after every node has said that it can take part."""
+    """The bench of a desk inside an allocation, after a look at every node."""
     here = allocation_here(os.environ)
     assert here is not None
     job, nodes = here
     container = None if study.slurm is None else study.slurm.container
     launcher = SlurmLauncher(job, nodes, first_address(nodes), container)
     make_folder(folder.root)
-    on_node = package_folder("paceline_agent") / "on_node.py"
-    facts = checked_nodes(launcher, python=bench.python, folder=str(folder.root.absolute()), on_node=on_node)
-    _say(_nodes_text(job, facts))
+    place = str(folder.root.absolute())
+    refused: Mapping[str, str] = {}
+    if container is None:
+        facts = looked_at(launcher, _subject(study, bench), folder=place)
+        _say(_nodes_text(job, facts))
+        refused = judged(folder, study, facts)
+    else:
+        on_node = package_folder("paceline_agent") / "on_node.py"
+        _say(_nodes_text(job, looked_into(launcher, python=bench.python, folder=place, on_node=on_node)))
     return replace(
-        bench, launcher=launcher, rendezvous=launcher.rendezvous, refusal=launcher.refusal, lag_s=_LAG_S
+        bench,
+        launcher=launcher,
+        rendezvous=launcher.rendezvous,
+        refusal=partial(refusal_of, refused, launcher.refusal),
+        lag_s=_LAG_S,
     )
+
+
+def _subject(study: Study, bench: Bench) -> Subject:
+    script = os.path.join(study.directory or ".", study.workload.name)
+    named = study.workload.kind == "script"
+    return Subject(bench.python, script if named else None, devices="nccl" in study.backends)
 
 
 def _followed(folder: StudyFolder, study: Study, job: JobState, *, again: str) -> JobState:
@@ -174,18 +194,14 @@ def _say_end(folder: StudyFolder, job: JobState, left: int, *, again: str) -> No
     raise PacelineError(f"{text}\n{said}" if said else text, hint=f"read {log}, then {again}")
 
 
-def _nodes_text(job: str, facts: Sequence[NodeFacts]) -> str:
+def _nodes_text(job: str, facts: Sequence[Facts]) -> str:
     """job 12: n1 (10.0.0.1 over eth0, 8 cores), n2 (…); interfaces by route to n1."""
     each = [
-        f"{fact.node} ({fact.address} over {fact.interface or 'an unnamed interface'}, {fact.cores} cores)"
+        f"{fact.host} ({fact.address} over {fact.interface or 'an unnamed interface'}, {fact.cores} cores)"
         for fact in facts
     ]
-    chosen = any(fact.chosen for fact in facts)
-    why = (
-        "interfaces as GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME say"
-        if chosen
-        else "interfaces by route to the first"
-    )
+    own = [f"{name}={os.environ[name]}" for name in INTERFACE_VARIABLES if os.environ.get(name)]
+    why = f"your {', '.join(own)} stands" if own else "interfaces by route to the first"
     return f"job {job}: {', '.join(each)}; {why}"
 
 

@@ -25,12 +25,15 @@ from paceline.launch.local import LocalLaunch, LocalLauncher
 from paceline.launch.slurm_client import SlurmSilent, job_state, node_lines, signal_step, steps
 from paceline.launch.slurm_container import contained
 from paceline.records import Trial
-from paceline.slurm_state import node_trouble
+from paceline.slurm_state import JobState, node_trouble
 
 __all__ = ["SlurmLauncher"]
 
 _KILL_S = 30.0
 _LOOK_S = 0.5
+_RETURN_S = 600.0  # Slurm gives a silent node up after SlurmdTimeout, 300 s unless the site says otherwise
+_LOOK_AGAIN_S = 5.0
+_MOST_GRACE_S = 3600.0
 _ASK_S = 20.0
 # every process of the trial that catches the agent's signal, and no other: torchrun would die of it
 _ASK_STACKS = """
@@ -60,11 +63,18 @@ class SlurmLaunch:
 
     def exit_code(self) -> int | None:
         code = self._here.exit_code()
-        if code:  # a step that Slurm ended with its job says nothing about the trial
-            state = _state_or_none(self._launcher.job)
-            if state is not None and state != "RUNNING":
-                raise Interrupted(f"job {self._launcher.job} is {state}; every complete trial is kept")
+        if code:
+            self._refuse_foreign_end()
         return code
+
+    def _refuse_foreign_end(self) -> None:
+        """A step that Slurm ended with its job says nothing about the trial: leave, or wait to be put back."""
+        job = _known(self._launcher.job)
+        if job is not None and job.preempted and job.state in ("RUNNING", "SIGNALING"):
+            # steps are ended first; who leaves now has failed, who is ended after the time of grace is queued again
+            time.sleep(_MOST_GRACE_S)
+        if job is not None and (job.preempted or job.state != "RUNNING"):
+            raise Interrupted(f"job {self._launcher.job} is {job.state}; every complete trial is kept")
 
     def ask_stacks(self, pid: int) -> bool:
         """The first question asks every worker on every node; a pid means nothing on another node."""
@@ -129,8 +139,14 @@ class SlurmLauncher:
         """Why a trial cannot be started in this allocation now."""
         if trial.point.nodes > len(self.nodes):
             return f"needs {trial.point.nodes} nodes; job {self.job} has {len(self.nodes)}"
-        lost = self.lost(trial.point.nodes)
-        return f"cannot start: {'; '.join(lost.values())}" if lost else None
+        for _ in range(int(_RETURN_S / _LOOK_AGAIN_S)):
+            lost = self.lost(trial.point.nodes)
+            if not lost:
+                return None
+            time.sleep(
+                _LOOK_AGAIN_S
+            )  # it answers again, or Slurm gives it up and starts the job again without it
+        return f"cannot start: {'; '.join(lost.values())}"
 
     def lost(self, nodes: int) -> dict[int, str]:
         """Of the first nodes those that Slurm says do not work, by number, in words."""
@@ -168,9 +184,9 @@ def _nodes_of(command: Command) -> int:
     return int(argv[argv.index("--nnodes") + 1]) if "--nnodes" in argv else 1
 
 
-def _state_or_none(job: str) -> str | None:
+def _known(job: str) -> JobState | None:
     try:
-        return job_state(job).state
+        return job_state(job)
     except SlurmSilent:
         return None
 

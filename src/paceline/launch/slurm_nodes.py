@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
+import sys
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from paceline.errors import PacelineError, UsageError
+from paceline.launch.facts import Subject
 from paceline.launch.slurm import SlurmLauncher
 from paceline.launch.slurm_client import hostnames, node_lines
 from paceline.launch.slurm_container import contained
+from paceline.preflight import Facts
+from paceline.records_json import record_from
 from paceline.slurm_state import node_address
 
-__all__ = ["NodeFacts", "allocation_here", "checked_nodes", "first_address"]
+__all__ = ["allocation_here", "first_address", "looked_at", "looked_into"]
 
-_CHECK_S = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """What one node of the allocation said before the first trial."""
-
-    node: str
-    address: str
-    interface: str | None
-    cores: int
-    unix_s: float
-    chosen: bool  # the user has named the interface
+_CHECK_S = 180.0
 
 
 def allocation_here(environment: Mapping[str, str]) -> tuple[str, tuple[str, ...]] | None:
@@ -53,21 +47,57 @@ def first_address(nodes: Sequence[str]) -> str:
     )
 
 
-def checked_nodes(
-    launcher: SlurmLauncher, *, python: str, folder: str, on_node: Path
-) -> tuple[NodeFacts, ...]:
-    """Ask every node of the allocation, before the first trial, whether it can take part; what it says of itself."""
-    every = len(launcher.nodes)
+def looked_at(launcher: SlurmLauncher, subject: Subject, *, folder: str) -> tuple[Facts, ...]:
+    """The Facts of every node, its clock beside this one's as closely as one srun can tell."""
+    words = [sys.executable, "-m", "paceline.launch.slurm_look", launcher.address, folder]
+    before = time.time()
+    seen = _asked(launcher, [*words, json.dumps(asdict(subject))], code="", folder=folder)
+    half_s = (time.time() - before) / 2
+    facts = [
+        replace(
+            record_from(Facts, one["facts"]),
+            skew_s=float(str(one["unix_s"])) - (before + half_s),
+            skew_error_s=half_s,
+        )
+        for one in seen
+    ]
+    return tuple(sorted(facts, key=lambda fact: fact.node))
+
+
+def looked_into(launcher: SlurmLauncher, *, python: str, folder: str, on_node: Path) -> tuple[Facts, ...]:
+    """The same of containers, which have no paceline: what `on_node` can say, read by the container's Python."""
     options, inside = contained(launcher.container, (folder,))
-    words = [*launcher.srun(every, name="paceline-check"), *options, *inside]
+    code = on_node.read_text(encoding="utf-8")
+    seen = _asked(
+        launcher, [*inside, python, "-", launcher.address, folder], code=code, folder=folder, options=options
+    )
+    facts = [
+        Facts(
+            node=launcher.nodes.index(str(one["node"])),
+            host=str(one["node"]),
+            address=str(one["address"]),
+            interface=None if one["interface"] is None else str(one["interface"]),
+            cores=int(str(one["cores"])),
+        )
+        for one in seen
+    ]
+    return tuple(sorted(facts, key=lambda fact: fact.node))
+
+
+def _asked(
+    launcher: SlurmLauncher, words: Sequence[str], *, code: str, folder: str, options: Sequence[str] = ()
+) -> list[dict[str, object]]:
+    """What every node answers; a PacelineError unless all do, and all see the folder."""
+    every = len(launcher.nodes)
     try:
         done = subprocess.run(
-            [*words, python, "-", launcher.address, folder],
-            input=on_node.read_text(encoding="utf-8"),
+            [*launcher.srun(every, name="paceline-look"), *options, *words],
+            input=code,
             capture_output=True,
             text=True,
             timeout=_CHECK_S,
             check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
     except subprocess.TimeoutExpired:
         raise PacelineError(
@@ -76,18 +106,15 @@ def checked_nodes(
         ) from None
     said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or len(said) < every:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0]
+        lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("srun:")]
         raise PacelineError(
-            f"{len(said)} of {every} nodes can start {python}: {last}",
-            hint="--python with a path that compute nodes have, --load-module or --prologue for what it needs",
+            f"{len(said)} of {every} nodes answer: {(lines or [f'exit code {done.returncode}'])[-1].strip()}",
+            hint="install paceline where compute nodes see it; --load-module or --prologue for what it needs",
         )
-    blind = sorted(fact["node"] for fact in said if not fact["sees_folder"])
+    blind = sum(not one["sees_folder"] for one in said)
     if blind:
         raise PacelineError(
-            f"{', '.join(blind)} do not see {folder}", hint="--out on a file system that all nodes share"
+            f"{blind} of {every} nodes do not see {folder}",
+            hint="--out on a file system that all nodes share",
         )
-    found = [
-        NodeFacts(f["node"], f["address"], f["interface"], f["cores"], f["unix_s"], any(f["chosen"].values()))
-        for f in said
-    ]
-    return tuple(sorted(found, key=lambda fact: launcher.nodes.index(fact.node)))
+    return said

@@ -1,0 +1,90 @@
+"""The hard ends of a job on a real Slurm: a node that dies, time that is up, another job that matters more."""
+
+import pytest
+
+from tests.desk import SCRIPTS, SMALL, desk, processes_of
+from tests.slurm_cluster import absent, cluster
+from tests.test_slurm import Watching, jobs_of, states_of, wait_for
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(absent() is not None, reason=f"no Slurm here: {absent()}"),
+    pytest.mark.timeout(900),
+]
+TRAIN = str(SCRIPTS / "faults_train.py")
+LONG = (*SMALL, "--steps", "600")
+
+
+@pytest.fixture
+def slurm(tmp_path_factory, monkeypatch):
+    with cluster(tmp_path_factory.mktemp("slurm"), grace_s=5) as made:
+        for name, value in made.environment.items():
+            monkeypatch.setenv(name, value)
+        yield made
+
+
+def stepping(root, trial, workers):
+    beats = [root / "trials" / trial / f"heartbeat-{rank}" for rank in range(workers)]
+    wait_for(lambda: all(beat.exists() for beat in beats), f"steps of {trial}", 240)
+    return jobs_of(root)[-1]
+
+
+def start_again(slurm, job):
+    """Slurm lets a job that it has put back wait for a while; a test does not."""
+    wait_for(lambda: slurm.state(job) == "PENDING", f"job {job} put back", 240)
+    slurm.call("scontrol", "update", f"JobId={job}", "StartTime=now")
+
+
+def test_a_node_that_dies_puts_the_job_back_and_the_study_goes_on(slurm, tmp_path):
+    study = Watching("--on", "slurm", "--nodes", "1,2", *LONG, "--out", "s", TRAIN, cwd=tmp_path)
+    job = stepping(tmp_path / "s", "n2-w2-1", 2)
+    slurm.lose_node("n2")
+    start_again(slurm, job)
+    slurm.start_node("n2")
+    assert study.end(400) == 0, study.said
+    assert "started again once" in study.said
+    assert states_of(tmp_path / "s") == {"n1-w1-1": "ok", "n2-w2-1": "ok"}
+    assert jobs_of(tmp_path / "s") == [job]
+    assert not processes_of(tmp_path / "s")
+
+
+def test_what_was_measured_before_the_time_limit_is_kept_and_the_rest_is_submitted_again(slurm, tmp_path):
+    asked = ("--on", "slurm", "--nodes", "1", "--time", "1min", *SMALL, "--repeats", "30", "--tight", "0")
+    study = Watching(*asked, "--out", "s", TRAIN, cwd=tmp_path)
+    assert study.end(400) == 130, study.said
+    kept = states_of(tmp_path / "s")
+    assert set(kept.values()) == {"ok"}
+    assert 0 < len(kept) < 30
+    assert "came near its time limit of 60.0 s and left in order" in study.said
+    assert f"{30 - len(kept)} trials are left; what was measured is kept" in study.said
+    again = Watching("s", cwd=tmp_path, name="again").until(f"trial n1-w1-{len(kept) + 1} ")
+    assert len(jobs_of(tmp_path / "s")) == 2
+    slurm.call("scancel", jobs_of(tmp_path / "s")[-1])
+    assert again.end() == 130
+    assert kept.items() <= states_of(tmp_path / "s").items()
+
+
+def test_a_preempted_job_is_put_back_and_no_trial_is_blamed(slurm, tmp_path):
+    """Its steps are ended first, while the job is still called RUNNING: that is not the trial's failure."""
+    study = Watching("--on", "slurm", "--nodes", "1", *LONG, "--out", "s", TRAIN, cwd=tmp_path)
+    job = stepping(tmp_path / "s", "n1-w1-1", 1)
+    urgent = ("sbatch", "-p", "urgent", "-N2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 2")
+    slurm.call(*urgent)
+    start_again(slurm, job)
+    assert study.end(400) == 0, study.said
+    assert "put back into the queue once" in study.said
+    assert states_of(tmp_path / "s") == {"n1-w1-1": "ok"}
+
+
+def test_a_script_submitted_by_hand_is_found_by_its_name(slurm, tmp_path):
+    asked = ("--on", "slurm", "--nodes", "2", "--workers-per-node", "2", *SMALL, "--out", "s", TRAIN)
+    emitted = desk("study", "--emit", "sbatch", *asked, cwd=tmp_path)
+    assert emitted.returncode == 0, emitted.stderr
+    script = tmp_path / "s" / "slurm" / "job.sbatch"
+    assert emitted.stdout == script.read_text()
+    assert slurm.call("squeue", "-h") == ""
+    job = slurm.call("sbatch", "--parsable", script)
+    followed = desk("study", "s", cwd=tmp_path, timeout=400)
+    assert followed.returncode == 0, followed.stderr
+    assert f"is under way: job {job}" in followed.stderr
+    assert states_of(tmp_path / "s") == {"n2-w4-1": "ok"}
