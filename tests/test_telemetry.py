@@ -95,14 +95,18 @@ def test_launches_that_know_a_quantity_give_its_estimate():
 
 def test_a_process_is_sampled_from_outside_and_only_one_of_this_trial(tmp_path):
     child = subprocess.Popen(
-        [sys.executable, "-c", "while True: pass"], env={**os.environ, "PACELINE_TAG": "s:t"}
+        [sys.executable, "-c", "while True: pass"],
+        env={**os.environ, "PACELINE_TAG": "s:t", "PACELINE_NODE": "3"},
     )
     try:
         sampler = Sampler(tmp_path, tag="s:t", node=3)
+        elsewhere = Sampler(tmp_path, tag="s:t", node=0)
         for _ in range(4):
             sampler.look([(5, child.pid), (6, os.getpid())])
+            elsewhere.look([(5, child.pid)])
             time.sleep(0.5)
         sampler.close()
+        elsewhere.close()
     finally:
         child.kill()
         child.wait()

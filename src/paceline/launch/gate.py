@@ -99,10 +99,14 @@ class Gate:
     def present(self) -> list[Member]:
         return [member for member in self.members if member.lost is None]
 
+    def knocked(self, wait_s: float) -> bool:
+        """Whether somebody stands before the gate within `wait_s`."""
+        ready, _, _ = select.select([self._server], [], [], wait_s)
+        return bool(ready)
+
     def admit(self, wait_s: float) -> Member | None:
         """Let one waiting node in; None when none has come within `wait_s`. Strangers are turned away and named."""
-        ready, _, _ = select.select([self._server], [], [], wait_s)
-        if not ready:
+        if not self.knocked(wait_s):
             return None
         try:
             connection, _ = self._server.accept()

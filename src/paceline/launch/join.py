@@ -29,7 +29,7 @@ from paceline.launch.gate import PROTOCOL, Invitation
 from paceline.launch.node_files import chunks
 from paceline.launch.node_trial import NodeTrial, Order
 from paceline.launch.route import reaches, way_at
-from paceline.launch.wire import Message, Wire, WireLost, node_handshake
+from paceline.launch.wire import Message, Refused, Wire, WireLost, node_handshake
 from paceline.records_json import plain_data
 
 __all__ = ["Here", "NodeLost", "joined_study"]
@@ -173,10 +173,11 @@ class _Service:
             environment=environment,
             directory=self._here.script_folder or (directory if os.path.isdir(directory) else os.getcwd()),
             tag=str(values["tag"]),
+            node=self._node,
         )
         self._told_end = False
         try:
-            self._trial = NodeTrial(order, archive, node=self._node, way=self._way)
+            self._trial = NodeTrial(order, archive, way=self._way)
         except OSError as problem:
             self._say(f"trial {order.trial} could not be started: {problem}")
             self._wire.send("ended", trial=order.trial, code=1, problem=str(problem))
@@ -236,9 +237,19 @@ def _connected(asked: Invitation, *, wait_s: float, say: Callable[[str], None]) 
     token, place = asked.token or "", (asked.host or "", asked.port or 0)
     until, said = time.monotonic() + wait_s, False
     while True:
+        connection: socket.socket | None = None
         try:
-            return node_handshake(socket.create_connection(place, timeout=5.0), token)
-        except (OSError, WireLost) as problem:
+            connection = socket.create_connection(place, timeout=5.0)
+            say(
+                f"at the study on {asked.host}:{asked.port}; one that is busy lets nodes in between two trials"
+            )
+            greeting_s = max(_RETRY_S, until - time.monotonic())
+            return node_handshake(connection, token, greeting_s=greeting_s)
+        except (OSError, WireLost, Refused) as problem:
+            if connection is not None:
+                connection.close()
+            if isinstance(problem, Refused):
+                raise
             if time.monotonic() >= until:
                 raise PacelineError(
                     f"no study answers at {asked.host}:{asked.port}: {problem}",

@@ -21,7 +21,7 @@ from paceline.launch.command import Command, on_node
 from paceline.launch.local import LocalLauncher
 from paceline.launch.node_files import safe_name, unpacked
 from paceline.launch.route import Way
-from paceline.launch.telemetry import Sampler
+from paceline.launch.telemetry import NODE_VARIABLE, Sampler
 
 __all__ = ["NodeTrial", "Order"]
 
@@ -38,6 +38,7 @@ class Order:
     environment: Mapping[str, str]
     directory: str
     tag: str
+    node: int
 
     def command(self, scratch: Path, way: Way, *, environment: Mapping[str, str]) -> Command:
         """The Command in this node's scratch folder, reached at this node's address."""
@@ -50,6 +51,7 @@ class Order:
             **self.environment,
             "PACELINE_TRIAL": json.dumps({**asked, "dir": str(scratch)}),
             "PYTHONPATH": os.pathsep.join(searched),
+            NODE_VARIABLE: str(self.node),
         }
         command = Command(self.argv, self.directory, own, str(scratch), self.tag)
         return on_node(
@@ -60,15 +62,15 @@ class Order:
 class NodeTrial:
     """A trial under way on this node. Closed, it leaves no process and no folder."""
 
-    def __init__(self, order: Order, archive: bytes, *, node: int, way: Way) -> None:
+    def __init__(self, order: Order, archive: bytes, *, way: Way) -> None:
         self.id = order.trial
-        self._node = node
+        self._node = order.node
         self._sent: dict[str, bytes] = {}
         self.folder = Path(tempfile.mkdtemp(prefix="paceline-node-"))
         unpacked(archive, self.folder / "agent")
-        self._log = (self.folder / f"launcher-{node}.log").open("wb")
+        self._log = (self.folder / f"launcher-{order.node}.log").open("wb")
         command = order.command(self.folder, way, environment=os.environ)
-        self._sampler = Sampler(self.folder, tag=order.tag, node=node)
+        self._sampler = Sampler(self.folder, tag=order.tag, node=order.node)
         try:
             self._launch = LocalLauncher().start(command, self._log)
         except BaseException:

@@ -195,7 +195,10 @@ class NodesLauncher:
     def refusal(self, trial: Trial) -> str | None:
         """Why this trial cannot be started now; nodes that have come meanwhile are let in first."""
         self.gate.heard()
-        while (member := self.gate.admit(0.0)) is not None:
+        while self.gate.knocked(0.0):  # several may have come, and gone again, while a trial was under way
+            member = self.gate.admit(0.0)
+            if member is None:
+                continue
             refused = self.newcomer(member)
             self.say(f"{member.name} joined" if refused is None else f"{member.name} is sent home: {refused}")
             if refused is not None:

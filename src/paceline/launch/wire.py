@@ -155,13 +155,17 @@ def desk_handshake(connection: socket.socket, token: str) -> Wire:
     return Wire(connection, _proof(token, b"key", ours + theirs), desk=True)
 
 
-def node_handshake(connection: socket.socket, token: str) -> Wire:
-    """Prove to the desk that this node holds the token, and see that the desk does."""
-    connection.settimeout(_HANDSHAKE_S)
+def node_handshake(connection: socket.socket, token: str, *, greeting_s: float = _HANDSHAKE_S) -> Wire:
+    """Prove to the desk that this node holds the token, and see that the desk does.
+
+    A desk that is busy with a trial greets after it: `greeting_s` is how long to wait for that.
+    """
+    connection.settimeout(greeting_s)
     _keep_alive(connection)
     host, port = connection.getpeername()[:2]
     try:
         greeting = _exactly(connection, len(_MAGIC) + _NONCE)
+        connection.settimeout(_HANDSHAKE_S)
         if not greeting.startswith(_MAGIC):
             raise Refused(
                 f"what answers at {host}:{port} is not a Paceline study", hint="check host and port"
