@@ -119,7 +119,7 @@ def test_a_node_killed_in_a_trial_is_named_and_what_needs_it_is_left_out(hosts, 
     assert result.state == "crashed"
     assert result.reason.startswith("node 1 (")
     assert result.reason.endswith("was lost: the connection was closed")
-    assert "trial n2-w2-2 needs 2 nodes, 1 is here; 1 trials left out" in said(desk, "study")
+    assert "before trial n2-w2-2, which needs 2 nodes, 1 is here; 1 trial left out" in said(desk, "study")
     assert until(lambda: not tagged(StudyFolder(desk / "s").tag), wait_s=10), "a process outlived its node"
 
 

@@ -350,7 +350,7 @@ def test_trials_that_cannot_be_started_are_left_out_and_the_others_run(tmp_path,
 
     stopped, results = replay(tmp_path, recorded, STUDY, refusal)
     assert {r.trial.point.workers for r in results} == {1}
-    assert stopped == "trial w2-1 needs 2 nodes, 1 is here; 5 trials left out"
+    assert stopped == "before trial w2-1, which needs 2 nodes, 1 is here; 5 trials left out"
     assert {r.trial.point.workers for r in replay(tmp_path, recorded, STUDY)[1]} == {1, 2}
 
 

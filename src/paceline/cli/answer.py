@@ -116,9 +116,11 @@ def finding_lines(findings: Sequence[Finding], *, folder: str) -> Iterator[str]:
 def _table(points: tuple[Profile, ...]) -> str:
     labels = [_label(p) for p in points]
     distinct = len(set(labels)) > 1
+    spread = any(p.point.nodes > 1 for p in points)
     rows = [
         [
             *([label] if distinct else []),
+            *([profile.point.nodes] if spread else []),
             profile.point.workers,
             profile.point.global_batch or "–",
             units.estimate_text(profile.step_s, factor=1e3),
@@ -133,7 +135,7 @@ def _table(points: tuple[Profile, ...]) -> str:
         ]
         for profile, label in zip(points, labels, strict=True)
     ]
-    headers = [*(["point"] if distinct else []), *_COLUMNS]
+    headers = [*(["point"] if distinct else []), *(["nodes"] if spread else []), *_COLUMNS]
     return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, stralign="right")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TextIO
 
@@ -31,16 +31,21 @@ def print_plan(
 ) -> None:
     """The points of which something is missing, one command each, and its price."""
     plan = plan_study(study)
+    refusal = bench.refusal or _no_refusal
     bench = replace(bench, rendezvous=_unknown_rendezvous)
-    todo = missing(plan, results, study)
+    unfinished = missing(plan, results, study)
+    refused = {point.id: why for point in plan.points if (why := _why(point, unfinished, refusal))}
+    todo = [trial for trial in unfinished if trial.point.id not in refused]
     wall_s = sum(expected_wall_s(trial.point, results, study) for trial in todo)
     price = sum(trial.point.workers * expected_wall_s(trial.point, results, study) for trial in todo)
     say = [f"Study of {command_text(study.workload)} in {folder.root}"]
-    if not todo:
+    if not unfinished:
         print(f"{say[0]}: every trial is complete.", file=file)
         return
     for point in plan.points:
         own = [trial for trial in todo if trial.point.id == point.id]
+        if point.id in refused:
+            say.append(f"  {point.id} {refused[point.id]}")
         if not own:
             continue
         workers = _count(point.workers, "worker", "workers")
@@ -73,6 +78,16 @@ def _launches(study: Study, point: Point, count: int) -> str:
     if steps is None:
         return f"{trainings} to the script's own end"
     return f"{trainings} of at most {_count(study.goal.epochs or 0, 'epoch', 'epochs')} ({steps} steps)"
+
+
+def _why(point: Point, todo: Sequence[Trial], refusal: Callable[[Trial], str | None]) -> str | None:
+    """Why no trial of this point can be started now."""
+    own = next((trial for trial in todo if trial.point.id == point.id), None)
+    return None if own is None else refusal(own)
+
+
+def _no_refusal(trial: Trial) -> None:
+    return None
 
 
 def _unknown_rendezvous(trial: Trial) -> Rendezvous:

@@ -139,7 +139,7 @@ def judged(folder: StudyFolder, study: Study, facts: Sequence[Facts]) -> Mapping
     if len(refused) == len(points):
         first = next(iter(refused.values()))
         raise PacelineError(f"nothing was started: {first.message}", hint=first.hint)
-    return {point: finding.message for point, finding in refused.items()}
+    return {point: finding.message.partition(": ")[2] for point, finding in refused.items()}
 
 
 def _newcomer(look: _Look, member: Member) -> str | None:

@@ -79,7 +79,7 @@ def run_study(
         while todo := missing(plan, results, study):
             trial, why = _next(todo, bench)
             if trial is None:
-                return f"{why}; {len(todo)} trials left out"
+                return f"before {why}; {len(todo)} trial{'' if len(todo) == 1 else 's'} left out"
             progress = progress_of(plan, results, study)
             price = trial.point.workers * expected_wall_s(trial.point, results, study)
             if study.budget_device_s is not None and progress.spent_device_s + price > study.budget_device_s:
@@ -104,7 +104,7 @@ def _next(todo: Sequence[Trial], bench: Bench) -> tuple[Trial | None, str]:
         reason = bench.refusal(trial) if bench.refusal is not None else None
         if reason is None:
             return trial, ""
-        why = why or f"trial {trial.id} {reason}"
+        why = why or f"trial {trial.id}, which {reason}"
     return None, why
 
 
