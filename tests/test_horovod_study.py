@@ -1,5 +1,9 @@
 """A script that imports horovod is studied unchanged, where no Horovod is installed."""
 
+import importlib.util
+
+import pytest
+
 from paceline.check import study_findings
 from paceline.curve import curve, launches
 from tests.trial import measured
@@ -20,3 +24,19 @@ def test_an_old_script_is_measured_unchanged_and_the_study_says_whose_horovod_it
     groups = launches([result.trial.point], [result], warmup=6, steps=20)
     findings = {finding.id: finding.level for finding in study_findings(groups, curve(groups))}
     assert findings["horovod-provided"] == "note"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("keras") is None, reason="Keras is not installed")
+def test_the_steps_of_keras_are_seen_though_torch_has_no_part_in_its_optimizer(tmp_path, monkeypatch):
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)  # the script says nothing about it
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))  # nor does this user
+    result, split = measured(tmp_path, "horovod_keras_train.py")
+    assert split.exchanged_bytes_per_step == LINEAR_64
+    assert split.per_worker_batch == 16
+    assert split.wire_s is not None
+    assert split.optimizer_s > 0
+    first = result.workers[0].manifest
+    assert first["optimizer"] == {"name": "SGD", "lr": pytest.approx(0.02)} | first["optimizer"]
+    assert first["optimizer"]["momentum"] == pytest.approx(0.9)
+    assert first["parameters"] == 64 * 64 + 64
+    assert len({worker.manifest["weights_checksum"] for worker in result.workers}) == 1

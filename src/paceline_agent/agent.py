@@ -19,6 +19,7 @@ from typing import Any, Optional
 from paceline_agent import FORMAT, files, horovod, host, metrics
 from paceline_agent.exchange import Exchanges
 from paceline_agent.guard import guarded, stop_measuring
+from paceline_agent.keras_steps import watch_keras
 from paceline_agent.loader import watch_loaders
 from paceline_agent.manifest import manifest
 from paceline_agent.noise import Noise
@@ -73,6 +74,7 @@ class Agent:
         register_optimizer_step_pre_hook(guarded(self.recorder, self.before_optimizer))
         register_optimizer_step_post_hook(guarded(self.recorder, self.after_optimizer))
         _patch_backward(torch, self)
+        guarded(self.recorder, watch_keras)(self)
         guarded(self.recorder, watch_loaders)(self)
         guarded(self.recorder, self.exchanges.install)()
         if self.settings.training:

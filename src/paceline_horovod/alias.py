@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -35,7 +37,23 @@ def install(provided: Callable[[], None] | None = None) -> bool:
     if importlib.util.find_spec("horovod") is not None:
         return False
     sys.meta_path.insert(0, _Finder(provided))
+    if _keras_has_no_backend():
+        os.environ["KERAS_BACKEND"] = "torch"  # horovod.keras comes after keras, too late to choose
     return True
+
+
+def _keras_has_no_backend() -> bool:
+    """Would `import keras` fail, because what it runs on by its own file, or by default, is not installed?"""
+    if "KERAS_BACKEND" in os.environ or "keras" in sys.modules or importlib.util.find_spec("keras") is None:
+        return False
+    home = os.environ.get("KERAS_HOME") or os.path.join(os.path.expanduser("~"), ".keras")
+    backend = "tensorflow"
+    with (
+        contextlib.suppress(OSError, ValueError),
+        open(os.path.join(home, "keras.json"), encoding="utf-8") as file,
+    ):
+        backend = str(json.load(file).get("backend", backend))
+    return importlib.util.find_spec(backend) is None
 
 
 def set_environment() -> None:

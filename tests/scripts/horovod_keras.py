@@ -75,6 +75,23 @@ both.train_on_batch(data[mine], labels[mine])
 alone.train_on_batch(data, labels)
 for one, two in zip(both.get_weights(), alone.get_weights(), strict=True):
     np.testing.assert_allclose(one, two, atol=1e-6)
+
+# two batches before a step are one step of both
+for average, rate in ((True, 0.1), (False, 0.05)):
+    alone.set_weights(both.get_weights())
+    optimizer = hvd.DistributedOptimizer(
+        keras.optimizers.SGD(rate), backward_passes_per_step=2, average_aggregated_gradients=average
+    )
+    both.compile(optimizer=optimizer, loss="mse")
+    alone.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse")
+    before = both.get_weights()
+    both.train_on_batch(data[mine][:16], labels[mine][:16])
+    assert all((old == new).all() for old, new in zip(before, both.get_weights(), strict=True))
+    both.train_on_batch(data[mine][16:], labels[mine][16:])
+    alone.train_on_batch(data, labels)
+    assert int(optimizer.iterations.numpy()) == 2
+    for one, two in zip(both.get_weights(), alone.get_weights(), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-6)
 assert hvd.allreduce(float(hvd.rank())) == 0.5
 assert hvd.broadcast(np.array([hvd.rank()]), 1).tolist() == [1]
 print("all held")

@@ -31,12 +31,21 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     sparse_as_dense: bool = False,
     gradient_predivide_factor: float = 1.0,
     op: Op = Average,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False,
+    num_groups: int = 0,
+    groups: Any = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """The optimizer itself, which from now on reduces gradients over all ranks before it applies them.
 
-    `device_dense`, `device_sparse` and `sparse_as_dense` are accepted for old scripts: gradients are reduced where they
-    lie, and Keras on torch makes them dense."""
+    backward_passes_per_step      how many batches add up before the gradients are reduced and applied
+    average_aggregated_gradients  divides that sum by their number
+
+    `device_dense`, `device_sparse`, `sparse_as_dense`, `num_groups` and `groups` are accepted for old scripts:
+    gradients are reduced where they lie, all together, and Keras on torch makes them dense."""
+    if backward_passes_per_step <= 0:
+        raise ValueError(f"backward_passes_per_step must be > 0, not {backward_passes_per_step}")
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError(
             f"gradient_predivide_factor={gradient_predivide_factor} splits an average, but op is {Op(op).name}"
@@ -50,33 +59,80 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     factor = gradient_predivide_factor
     split_average = (Sum, 1 / factor, factor / process_set.size())
     scales = (Op(op), 1.0, 1.0) if factor == 1.0 else split_average
-    optimizer._horovod = (compression, scales, process_set)
+    optimizer._horovod = Sharing(
+        compression, scales, process_set, backward_passes_per_step, average_aggregated_gradients
+    )
     return optimizer
+
+
+class Sharing:
+    """How an optimizer's gradients are shared, and those of the passes since the last exchange.
+
+    A plain object: Keras takes lists and tuples that are set on an optimizer apart."""
+
+    def __init__(
+        self,
+        compression: type[Compressor],
+        scales: tuple[Op, float, float],
+        process_set: ProcessSet,
+        passes: int,
+        average_passes: bool,
+    ) -> None:
+        self.compression, self.scales, self.process_set = compression, scales, process_set
+        self.passes, self.average_passes = passes, average_passes
+        self.count = 0
+        self.sums: list[Any] = []
+
+    def added(self, gradients: Sequence[Any]) -> list[Any] | None:
+        """The gradients of all passes together, after the last of them; None before."""
+        if self.passes == 1:
+            return list(gradients)
+        self.count += 1
+        if self.count == 1:
+            self.sums = [None] * len(gradients)
+        for i, gradient in enumerate(gradients):
+            if gradient is not None:
+                self.sums[i] = gradient.clone() if self.sums[i] is None else self.sums[i].add_(gradient)
+        if self.count < self.passes:
+            return None
+        self.count = 0
+        share = self.passes if self.average_passes else 1
+        return [None if total is None else total.div_(share) for total in self.sums]
+
+    def reduced(self, gradients: list[Any]) -> list[Any]:
+        """The gradients of all ranks."""
+        present = [i for i, gradient in enumerate(gradients) if gradient is not None]
+        if not present or not self.process_set.included() or self.process_set.size() == 1:
+            return gradients
+        op, before, after = self.scales
+        results = grouped_allreduce(
+            [gradients[i] for i in present],
+            compression=self.compression,
+            op=op,
+            prescale_factor=before,
+            postscale_factor=after,
+            process_set=self.process_set,
+        )
+        for i, result in zip(present, results, strict=True):
+            gradients[i] = result
+        return gradients
 
 
 class Reducing:
     """What DistributedOptimizer puts in front of a Keras optimizer."""
 
-    _horovod: tuple[Any, tuple[Op, float, float], ProcessSet]
+    _horovod: Sharing
+    iterations: Any
 
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> Any:
-        compression, (op, before, after), process_set = self._horovod
-        reduced = list(grads)
-        present = [i for i, gradient in enumerate(reduced) if gradient is not None]
-        if present and process_set.included() and process_set.size() > 1:
-            with torch.no_grad():
-                results = grouped_allreduce(
-                    [reduced[i] for i in present],
-                    compression=compression,
-                    op=op,
-                    prescale_factor=before,
-                    postscale_factor=after,
-                    process_set=process_set,
-                )
-            for i, result in zip(present, results, strict=True):
-                reduced[i] = result
+        with torch.no_grad():
+            together = self._horovod.added(grads)
+            if together is None:
+                self.iterations.assign_add(1)  # schedules count batches
+                return None
+            shared = self._horovod.reduced(together)
         own: Any = super()
-        return own.apply(reduced, trainable_variables)
+        return own.apply(shared, trainable_variables)
 
 
 def load_model(

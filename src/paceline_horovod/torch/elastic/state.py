@@ -99,6 +99,12 @@ class TorchState(ObjectState):
             setattr(self, name, value)
         super().__init__(**{k: v for k, v in given.items() if k not in self._stateful and v is not None})
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """A network or optimizer that takes another's place is saved in its stead."""
+        if name in self.__dict__.get("_stateful", {}):
+            self._stateful[name] = value
+        super().__setattr__(name, value)
+
     def save(self) -> None:
         super().save()
         for name, value in self._stateful.items():
