@@ -40,12 +40,12 @@ NETWORKS = {  # bytes and share of the computation, in forward order
     "cnn": [[100 * KB, 0.12]] * 4 + [[250 * KB, 0.11]] * 4 + [[2800 * KB, 0.08]],
     "embedding": [[2600 * KB, 0.10]] + [[400 * KB, 0.225]] * 4,
     "mlp": [[700 * KB, 1 / 6]] * 6,
-    "deep": [[110 * KB, 1 / 40]] * 40,
+    "deep": [[180 * KB, 1 / 24]] * 24,
 }
-CAPS_MB = (1, 4, 25)
+CAPS_MB = (1, 2, 25)
 COMPUTE_S = (0.12, 0.36)
 RATES_MBIT = (80, 160, 320)
-STEPS = {80: 4, 160: 5, 320: 7}
+STEPS = {80: 4, 160: 4, 320: 6}
 PROBE_SIZES = (1024, 8192, 65_536, 262_144, 1_048_576, 4_194_304)
 PROBE_S = {80: 12.0, 160: 8.0, 320: 8.0}
 MIDDLE = 160
@@ -107,9 +107,11 @@ def launches(*, quick: bool) -> tuple[list[Launch], list[Launch]]:
         return {"kind": "probe", "sizes": PROBE_SIZES, "ops": ["all_reduce"], "seconds": PROBE_S[rate]}
 
     def few(rate: int) -> tuple[dict[str, object], ...]:
-        return tuple(c for c in cells(rate) if c["cap_mb"] in (1, 25) and c["compute_s"] == COMPUTE_S[1])
+        return tuple(c for c in cells(rate) if c["cap_mb"] in (1, 25) and c["compute_s"] == COMPUTE_S[-1])
 
-    what_if = tuple({**c, **change} for c in few(MIDDLE) for change in ({"fp16": True}, {"accumulate": 4}))
+    what_if = tuple(
+        {**c, **change} for c in few(MIDDLE) for change in ({"fp16": True}, {"accumulate": 4, "steps": 3})
+    )
     real = tuple(real_cell(name, cap) for name in ("real-cnn", "real-mlp") for cap in (1, 25))
     quarter = "25%"
     profiles = tuple(

@@ -22,7 +22,7 @@ from paceline.whatif import NO_CHANGE, change_from
 
 Row = dict
 BINDS = 0.05  # of a step: below it, what more workers add is no bottleneck
-CHANGES = {"fp16": "bytes=0.5", "accumulate": "accumulate=4", "link": "link=2x", "bucket": "bucket=4x"}
+CHANGES = {"fp16": "bytes=0.5", "accumulate": "accumulate=4", "link": "link=2x", "bucket": "bucket=2x"}
 
 
 def predictions_for(raw: list[Row], tasks: list[Row]) -> Iterator[Row]:
@@ -143,6 +143,7 @@ def verdict(out: Path) -> str:
     gains(predicted, truth, lines, result)
     (out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     (out / "result.txt").write_text("\n".join(lines) + "\n")
+    (out / "table.md").write_text("\n".join(table(result)) + "\n")
     return "\n".join(lines)
 
 
@@ -235,7 +236,7 @@ def gains(predicted: list[Row], truth: dict, lines: list[str], result: Row) -> N
             "fp16": full_name(p),
             "accumulate": full_name(p),
             "link": (p["launch"], "320mbit", *name_of(p), None, None),
-            "bucket": (p["launch"], p["stage"], p["network"], 4, p["compute_s"], None, None),
+            "bucket": (p["launch"], p["stage"], p["network"], 2, p["compute_s"], None, None),
         }[p["what_if"]]
         if before not in truth or after not in truth or before not in base:
             continue
@@ -258,3 +259,60 @@ def gains(predicted: list[Row], truth: dict, lines: list[str], result: Row) -> N
             f"{row['predicted_gain']:.2f}x, measured {row['measured_gain']:.2f}x"
             for row in rows
         ]
+
+
+TITLES = {
+    "w4": "4 hosts", "w8": "8 hosts", "w16": "16 hosts", "n2w4": "2 hosts × 2 workers", "real4": "4 hosts, real computation",
+}  # fmt: skip
+
+
+def table(result: Row) -> list[str]:
+    """The verdict as Markdown: counts, bottleneck, what-ifs, and every cell that missed its interval."""
+    names = [
+        method for method in METHODS if any(result[k]["others"].get(method) for k in TITLES if k in result)
+    ]
+    heads = ["predicted", "cells", "mean error", "bias", "worst", "90 % intervals cover", *names]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for launch in [name for name in TITLES if name in result]:
+        row = result[launch]
+        cells = [
+            f"{row['error']:.1%}",
+            f"{row['bias']:+.1%}",
+            f"{row['worst']:+.1%}",
+            f"{row['coverage']:.0%}",
+        ]
+        others = [f"{row['others'][m]:.0%}" if row["others"].get(m) else "–" for m in names]
+        lines.append("| " + " | ".join([TITLES[launch], str(row["cells"]), *cells, *others]) + " |")
+    right = result["bottleneck"]
+    lines += ["", f"Bottleneck named right in {right['right']} of {right['cells']} cells.", ""]
+    lines += [
+        "| what if, on 4 hosts | cells | mean error of the gain | predicted and measured gains |",
+        "|---|---|---|---|",
+    ]
+    for name in dict.fromkeys(row["what_if"] for row in result["what_if"]):
+        rows = [row for row in result["what_if"] if row["what_if"] == name]
+        pairs = ", ".join(f"{row['predicted_gain']:.2f}/{row['measured_gain']:.2f}" for row in rows)
+        error = fmean(abs(row["error"]) for row in rows)
+        lines.append(f"| `{CHANGES[name]}` | {len(rows)} | {error:.1%} | {pairs} |")
+    lines += [
+        "",
+        "Outside their interval:",
+        "",
+        "| hosts | link | network | cap | computing | predicted | measured |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for launch in [name for name in TITLES if name in result]:
+        for row in result[launch]["rows"]:
+            if not row["low_s"] <= row["measured_s"] <= row["high_s"]:
+                computing = "real" if row["compute_s"] is None else f"{row['compute_s']} s"
+                foreseen = f"{row['predicted_s']:.3f} s ({row['low_s']:.3f}-{row['high_s']:.3f})"
+                cells = [
+                    TITLES[launch],
+                    row["stage"],
+                    row["network"],
+                    f"{row['cap_mb']} MB",
+                    computing,
+                    foreseen,
+                ]
+                lines.append("| " + " | ".join([*cells, f"{row['measured_s']:.3f} s"]) + " |")
+    return lines
