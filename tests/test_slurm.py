@@ -2,10 +2,12 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -136,7 +138,7 @@ def test_a_cancelled_job_keeps_nothing_half_and_the_next_desk_submits_the_rest(s
     job = jobs_of(tmp_path / "s")[0]
     slurm.call("scancel", job)
     assert study.end() == 130, study.said
-    assert f"job {job} was cancelled: 1 trials are left; what was measured is kept" in study.said
+    assert f"job {job} was cancelled: 1 trial is left; what was measured is kept" in study.said
     assert "submits the rest" in study.said
     wait_for(lambda: not processes_of(tmp_path / "s"), "processes of the cancelled job")
     assert not (trial / "trial.json").exists()
@@ -145,7 +147,7 @@ def test_a_cancelled_job_keeps_nothing_half_and_the_next_desk_submits_the_rest(s
     try:
         second = Watching("s", cwd=tmp_path, name="second").until("waits (PartitionDown)")
         assert (
-            f"job {job} was cancelled: 1 trials are left; what was measured is kept; submitting again"
+            f"job {job} was cancelled: 1 trial is left; what was measured is kept; submitting again"
             in second.said
         )
         newer = jobs_of(tmp_path / "s")[-1]
@@ -199,6 +201,31 @@ def test_a_step_runs_once_per_node_and_ends_on_all_of_them(allocation, slurm, tm
     assert psutil.wait_procs(sleepers, timeout=10)[1] == []
 
 
+def stand_in_for_apptainer(folder):
+    """Says how it was called, and runs the command where it is."""
+    tool = folder / "apptainer"
+    lines = ['printf "<%s>" "$@"; echo', 'while [ "$1" != image.sif ]; do shift; done', 'shift; exec "$@"']
+    tool.write_text("\n".join(["#!/bin/bash", *lines]))
+    tool.chmod(0o755)
+
+
+def test_a_step_in_a_container_sees_the_folders_of_trial_and_script(allocation, tmp_path, monkeypatch):
+    tool = tmp_path / "apptainer"
+    tool.write_text(
+        '#!/bin/bash\nprintf "<%s>" "$@"; echo\nwhile [ "$1" != image.sif ]; do shift; done; shift; exec "$@"'
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    inside = replace(allocation, container="image.sif")
+    with open(tmp_path / "log", "wb") as output:
+        launch = inside.start(command(tmp_path, "-c", "print('trained')", nodes=1), output)
+    wait_for(lambda: launch.exit_code() is not None, tmp_path / "log")
+    launch.end()
+    said = (tmp_path / "log").read_text()
+    assert f"<exec><--nv><--bind><{tmp_path}><--bind><{tmp_path}><image.sif><{sys.executable}>" in said
+    assert "trained" in said
+
+
 def test_stacks_are_asked_of_those_who_answer_on_every_node(allocation, slurm, tmp_path):
     code = (
         "import os, signal, time; from pathlib import Path; here = Path.cwd(); node = os.environ['SLURMD_NODENAME'];"
@@ -229,3 +256,27 @@ def test_sbatch_reads_hostile_values_back_as_they_were(slurm, tmp_path):
     log = folder / f"job-{number}.log"
     wait_for(lambda: log.exists() and "import paceline with /bin/false" in log.read_text(), f"{log}")
     wait_for(lambda: slurm.state(number) == "FAILED", "a desk that cannot start fails its job")
+
+
+@pytest.mark.slow
+def test_a_study_in_a_container_needs_nothing_of_the_desk_inside(slurm, tmp_path):
+    stand_in_for_apptainer(tmp_path)
+    path = f"export PATH={shlex.quote(str(tmp_path))}:$PATH"
+    inside = ("--container", "image.sif", "--python", sys.executable, "--prologue", path)
+    done = desk(
+        "study",
+        "--on",
+        "slurm",
+        "--nodes",
+        "2",
+        *inside,
+        *SMALL,
+        "--out",
+        "s",
+        TRAIN,
+        cwd=tmp_path,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert states_of(tmp_path / "s") == {"n2-w2-1": "ok"}
+    assert "<image.sif>" in (tmp_path / "s" / "trials" / "n2-w2-1" / "launcher.log").read_text()

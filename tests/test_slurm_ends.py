@@ -49,13 +49,13 @@ def test_a_node_that_dies_puts_the_job_back_and_the_study_goes_on(slurm, tmp_pat
 
 
 def test_what_was_measured_before_the_time_limit_is_kept_and_the_rest_is_submitted_again(slurm, tmp_path):
-    asked = ("--on", "slurm", "--nodes", "1", "--time", "1min", *SMALL, "--repeats", "30", "--tight", "0")
+    asked = ("--on", "slurm", "--nodes", "1", "--time", "2min", *SMALL, "--repeats", "30", "--tight", "0")
     study = Watching(*asked, "--out", "s", TRAIN, cwd=tmp_path)
     assert study.end(400) == 130, study.said
     kept = states_of(tmp_path / "s")
     assert set(kept.values()) == {"ok"}
     assert 0 < len(kept) < 30
-    assert "came near its time limit of 60.0 s and left in order" in study.said
+    assert "came near its time limit of 2 min 0 s and left in order" in study.said
     assert f"{30 - len(kept)} trials are left; what was measured is kept" in study.said
     again = Watching("s", cwd=tmp_path, name="again").until(f"trial n1-w1-{len(kept) + 1} ")
     assert len(jobs_of(tmp_path / "s")) == 2

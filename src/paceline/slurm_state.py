@@ -121,7 +121,8 @@ def status_text(job: JobState) -> str:
 
 def ended_text(job: JobState, *, left: int) -> str:
     """What the end of a job means for a study of which `left` trials are still to be run."""
-    kept = "every trial is complete" if not left else f"{left} trials are left; what was measured is kept"
+    count = "1 trial is" if left == 1 else f"{left} trials are"
+    kept = f"{count} left; what was measured is kept" if left else "every trial is complete"
     return f"{status_text(job)}: {kept}"
 
 

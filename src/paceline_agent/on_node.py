@@ -41,6 +41,7 @@ def main(argv: List[str]) -> None:
     for variable in VARIABLES:
         if interface and not os.environ.get(variable):
             os.environ[variable] = interface
+    os.environ["PACELINE_NODE"] = os.environ.get("SLURM_NODEID", "0")
     words = for_this_node(command, address, holds=os.environ.get("SLURM_NODEID", "0") == "0")
     try:
         os.execvp(words[0], words)

@@ -28,41 +28,29 @@ __all__ = [
     "with_allocation",
 ]
 
-_PANEL = "Slurm (--on slurm)"
-
 On = Annotated[str | None, typer.Option(help="Where: here or slurm.  [default: here]")]
-Emit = Annotated[
-    str | None,
-    typer.Option(
-        metavar="sbatch", help="Write and print the sbatch script; submit nothing.", rich_help_panel=_PANEL
-    ),
-]
-Partition = Annotated[str | None, typer.Option(help="Partition to queue in.", rich_help_panel=_PANEL)]
-Account = Annotated[str | None, typer.Option(help="Account to charge.", rich_help_panel=_PANEL)]
-Time = Annotated[str | None, typer.Option(help="Time limit of the job: 30min, 2h.", rich_help_panel=_PANEL)]
-Gres = Annotated[str | None, typer.Option(help="Resources of every node: gpu:4.", rich_help_panel=_PANEL)]
-Constraint = Annotated[
-    str | None, typer.Option(help="Features that nodes must have.", rich_help_panel=_PANEL)
-]
-Exclusive = Annotated[
-    bool | None, typer.Option("--exclusive", help="Nodes that no other job uses.", rich_help_panel=_PANEL)
-]
+Partition = Annotated[str | None, typer.Option(help="Slurm: partition to queue in.")]
+Account = Annotated[str | None, typer.Option(help="Slurm: account to charge.")]
+Time = Annotated[str | None, typer.Option(help="Slurm: time limit of the job, 30min or 2h.")]
+Gres = Annotated[str | None, typer.Option(help="Slurm: resources of every node, gpu:4.")]
+Constraint = Annotated[str | None, typer.Option(help="Slurm: features that nodes must have.")]
+Exclusive = Annotated[bool | None, typer.Option("--exclusive", help="Slurm: nodes that no other job uses.")]
 LoadModule = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Environment module to load.", rich_help_panel=_PANEL)
+    list[str] | None, typer.Option(metavar="NAME", help="Slurm: environment module to load; may be repeated.")
 ]
 Prologue = Annotated[
     list[str] | None,
-    typer.Option(metavar="LINE", help="Line of shell before the study.", rich_help_panel=_PANEL),
+    typer.Option(metavar="LINE", help="Slurm: line of shell before the study; may be repeated."),
 ]
 Container = Annotated[
-    str | None,
-    typer.Option(
-        help="Run trials in a container: a .sif file, or an image for Pyxis.", rich_help_panel=_PANEL
-    ),
+    str | None, typer.Option(help="Slurm: trials in a container, a .sif file or an image for Pyxis.")
 ]
 SbatchOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="Any further option of sbatch.", rich_help_panel=_PANEL),
+    list[str] | None, typer.Option(metavar="NAME=VALUE", help="Slurm: any further option of sbatch.")
+]
+Emit = Annotated[
+    str | None,
+    typer.Option(metavar="sbatch", help="Slurm: write and print the script; submit nothing."),
 ]
 
 

@@ -53,8 +53,11 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
 class SlurmLaunch:
     """One trial under way: its srun, and the step behind it."""
 
-    def __init__(self, here: LocalLaunch, launcher: SlurmLauncher, command: Command) -> None:
+    def __init__(
+        self, here: LocalLaunch, sampler: LocalLaunch | None, launcher: SlurmLauncher, command: Command
+    ) -> None:
         self._here = here
+        self._sampler = sampler
         self._launcher = launcher
         self._tag = command.tag
         self._folder = Path(command.trial_dir)
@@ -93,6 +96,8 @@ class SlurmLaunch:
     def end(self) -> None:
         well = self._here.exit_code() == 0
         self._here.end()
+        if self._sampler is not None:
+            self._sampler.end()
         _end_steps(self._launcher.job, self._tag)
         for number, reason in {} if well else self._launcher.lost(self._nodes).items():
             (self._folder / f"lost-{number}.json").write_text(
@@ -111,7 +116,27 @@ class SlurmLauncher:
 
     def start(self, command: Command, output: BinaryIO) -> SlurmLaunch:
         here = LocalLauncher().start(replace(command, argv=tuple(self.words(command))), output)
-        return SlurmLaunch(here, self, command)
+        return SlurmLaunch(here, self._sampled(command), self, command)
+
+    def _sampled(self, command: Command) -> LocalLaunch | None:
+        """Telemetry on the nodes where the desk is not, as a step beside the trial's."""
+        nodes = self.nodes[: _nodes_of(command)]
+        if len(nodes) == 1:
+            return None
+        place = ["--jobid", self.job, "--nodelist", ",".join(nodes[1:]), "--nodes", str(len(nodes) - 1)]
+        how = ["--ntasks-per-node", "1", "--overlap", "--mpi", "none", "--quiet"]
+        code = [
+            sys.executable,
+            "-m",
+            "paceline.launch.slurm_sample",
+            command.trial_dir,
+            command.tag,
+            ",".join(nodes),
+        ]
+        words = ["srun", *place, *how, "--job-name", f"{_step_name(command.tag)}.telemetry", *code]
+        desk = {**command.environment, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+        with open(os.devnull, "wb") as nowhere:
+            return LocalLauncher().start(replace(command, argv=tuple(words), environment=desk), nowhere)
 
     def words(self, command: Command) -> list[str]:
         """The command of a trial as a step."""

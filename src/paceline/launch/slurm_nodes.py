@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -24,6 +23,9 @@ from paceline.slurm_state import node_address
 __all__ = ["allocation_here", "first_address", "looked_at", "looked_into"]
 
 _CHECK_S = 180.0
+_NOT_YET = "Unable to create step"
+_TRIES = 12
+_AGAIN_S = 5.0
 
 
 def allocation_here(environment: Mapping[str, str]) -> tuple[str, tuple[str, ...]] | None:
@@ -89,26 +91,18 @@ def _asked(
 ) -> list[dict[str, object]]:
     """What every node answers; a PacelineError unless all do, and all see the folder."""
     every = len(launcher.nodes)
-    try:
-        done = subprocess.run(
-            [*launcher.srun(every, name="paceline-look"), *options, *words],
-            input=code,
-            capture_output=True,
-            text=True,
-            timeout=_CHECK_S,
-            check=False,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-    except subprocess.TimeoutExpired:
-        raise PacelineError(
-            f"the {every} nodes of job {launcher.job} did not answer within {_CHECK_S:.0f} s",
-            hint=f"squeue --steps -j {launcher.job} shows what stands there",
-        ) from None
+    for _ in range(_TRIES):
+        done = _step([*launcher.srun(every, name="paceline-look"), *options, *words], code=code)
+        if _NOT_YET not in done.stderr:
+            break
+        time.sleep(_AGAIN_S)  # a node that has just come back takes no steps for some seconds
     said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or len(said) < every:
-        lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("srun:")]
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        own = [line for line in lines if not line.startswith("srun:")]
+        why = (own or lines or [f"exit code {done.returncode}"])[-1]
         raise PacelineError(
-            f"{len(said)} of {every} nodes answer: {(lines or [f'exit code {done.returncode}'])[-1].strip()}",
+            f"{len(said)} of {every} nodes of job {launcher.job} can take part: {why}",
             hint="install paceline where compute nodes see it; --load-module or --prologue for what it needs",
         )
     blind = sum(not one["sees_folder"] for one in said)
@@ -118,3 +112,12 @@ def _asked(
             hint="--out on a file system that all nodes share",
         )
     return said
+
+
+def _step(words: Sequence[str], *, code: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            words, input=code, capture_output=True, text=True, timeout=_CHECK_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(words, 124, "", f"no answer within {_CHECK_S:.0f} s")
