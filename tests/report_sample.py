@@ -3,18 +3,24 @@
 from dataclasses import replace
 
 from paceline.records import (
+    AccuracyCurve,
     Analysis,
     BucketReady,
     BucketSent,
+    Comparison,
     Convergence,
     Decision,
+    DeviceProbe,
+    DeviceRate,
     Estimate,
     Failure,
     Finding,
     Fit,
     FittedLine,
+    LinkProbe,
     Option,
     Point,
+    ProbeRow,
     Profile,
     Projection,
     Recommendation,
@@ -104,6 +110,61 @@ def fitted(method, efficiency):
     )
 
 
+def curve(point, seed, rate, *, state="ok", epochs=12):
+    """Accuracy 0.95 − 0.6 · rate^epoch: 90 % is the target."""
+    values = tuple(0.95 - 0.6 * rate**epoch + 0.004 * seed for epoch in range(1, epochs + 1))
+    reached = next((epoch for epoch, value in enumerate(values, 1) if value >= 0.9), None)
+    return AccuracyCurve(
+        point, f"{point}-{seed}", seed, state, tuple(float(e) for e in range(1, epochs + 1)),
+        tuple(10.0 * e for e in range(1, epochs + 1)), values, reached, None if reached is None else 10.0 * reached,
+    )  # fmt: skip
+
+
+def configuration(point, workers, label, rule, reached, time_s, epochs):
+    return Comparison(
+        point, workers, 64, 64 * workers, rule, 0.0, label, 3, reached, 3 - reached, 0, time_s, epochs, None,
+        around(0.94, 0.01, 3), around(9.0, 0.1, 3), False, 12.0, Estimate(-0.004, -0.01, 0.002, 3), "survives",
+        around(500.0, 0.2, 3),
+    )  # fmt: skip
+
+
+CONVERGENCE = Convergence(
+    around(18.0), False, Estimate(500.0), around(1024.0), "val_accuracy", True, 0.9, 12,
+    tuple(
+        curve(point, seed, rate)
+        for point, rate in (("w1-b64", 0.7), ("w4-b64", 0.78), ("w8-b64", 0.8))
+        for seed in range(3)
+    ),
+    (
+        configuration("w1-b64", 1, "1 worker", None, 3, around(70.0, 0.1, 3), around(7.0, 0.1, 3)),
+        configuration("w4-b64", 4, "4 workers, sqrt", "sqrt", 3, around(90.0, 0.1, 3), around(9.0, 0.1, 3)),
+        configuration("w8-b64", 8, "8 workers, linear", "linear", 2, Estimate(120.0, 110.0, None, 3), None),
+    ),
+)  # fmt: skip
+
+
+def probed(link, backend, workers, rate, spec):
+    """A ring of so many workers whose bus bandwidth saturates at `rate`, 20 µs per message before that."""
+    sizes = [4**k * 1024 for k in range(9)]
+    rows = tuple(
+        ProbeRow(
+            "all_reduce", workers, 1, size, around(2e-5 + size / rate), around(size / (2e-5 + size / rate))
+        )
+        for size in sizes
+    )
+    return LinkProbe(
+        link, backend, workers, 1, around(2e-5), around(rate), spec="100 Gbit/s" if spec else None,
+        spec_bytes_per_s=spec, source="paceline probe", rows=rows,
+    )  # fmt: skip
+
+
+LINKS = (probed("inside", "gloo", 4, 2e9, None), probed("between", "nccl", 8, 9e9, 12.5e9))
+DEVICES = (
+    DeviceProbe(0, "cuda", "T4", (DeviceRate("float32", around(7e12), 8.1e12),), "dense"),
+    DeviceProbe(1, "cpu", "EPYC", (DeviceRate("copy", around(9e9)),)),
+)
+
+
 def option(workers, hours, *, measured, pareto=True, marginal=None):
     """An option at 2 EUR per worker-hour, 8 workers to a node."""
     nodes = -(-workers // 8)
@@ -172,7 +233,7 @@ FULL = Analysis(
             "fastest", 16, 64, "linear", around(1.75), None, "if the links are as declared", "use 16 workers"
         ),
     ),
-    convergence=Convergence(around(18.0), False, Estimate(500.0), around(1024.0)),
+    convergence=CONVERGENCE,
     thresholds=(
         Threshold("gain-per-doubling", "1 → 2 workers: throughput gains 1.80x per doubling", 1.8, 1.5, True),
         Threshold("launches", "every point was launched 2 times or more, 3 are enough", 2.0, 3.0, False),
@@ -188,6 +249,8 @@ FULL = Analysis(
         ),
     ),
     decision=DECISION,
+    links=LINKS,
+    devices=DEVICES,
 )
 
 
@@ -226,6 +289,14 @@ def hostile():
             (replace(fitted(HOSTILE, 0.9), baseline=points[0].point.id),),
         ),
         decision=replace(DECISION, work=HOSTILE, cost_unit=HOSTILE),
+        convergence=replace(
+            CONVERGENCE,
+            metric=HOSTILE,
+            curves=tuple(replace(c, point=HOSTILE, trial=HOSTILE) for c in CONVERGENCE.curves[:2]),
+            comparisons=(replace(CONVERGENCE.comparisons[0], point=HOSTILE, label=HOSTILE, lr_rule=HOSTILE),),
+        ),
+        links=tuple(replace(link, backend=HOSTILE, spec=HOSTILE, source=HOSTILE) for link in LINKS),
+        devices=(replace(DEVICES[0], name=HOSTILE, spec=HOSTILE, rates=(DeviceRate(HOSTILE, around(1e9)),)),),
         projections=tuple(replace(p, explanation=HOSTILE) for p in FULL.projections),
         refusals=(Refusal(128, HOSTILE, HOSTILE, HOSTILE),),
         recommendations=(Recommendation(HOSTILE, 16, 64, HOSTILE, None, None, HOSTILE, HOSTILE),),

@@ -8,13 +8,18 @@ import pytest
 
 from paceline.analysis_json import analysis_data
 from paceline.records import Analysis, Estimate
+from paceline.report.accuracy_charts import accuracy_figures, comparison_table
+from paceline.report.bucket_charts import bucket_figure
 from paceline.report.charts import scaling_figures
+from paceline.report.decision_charts import decision_figure
 from paceline.report.draw import can_draw, pdf, png, svg
+from paceline.report.link_charts import device_table, link_figure, link_table
 from paceline.report.point_charts import bus_figure, grid_figures, memory_figure
 from paceline.report.sections import sections
 from paceline.report.series import lines
-from paceline.report.step_charts import bucket_figure, split_figure
+from paceline.report.step_charts import split_figure
 from paceline.report.theme import COLOURS
+from paceline.report.worker_charts import straggler_figure, utilisation_figure
 from tests.report_sample import FULL, OOM, WEAK, around, hostile, large, measured
 
 OKABE_ITO = {"#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#000000"}
@@ -70,7 +75,8 @@ def test_measured_and_projected_differ_in_shape_and_line_not_in_colour_alone(nam
     (diamonds,) = layers(figure(name), type="point", shape="diamond", filled=False)
     assert [row["workers"] for row in rows(circles)] == [1, 2, 4, 8]
     assert [row["workers"] for row in rows(diamonds)] == [16, 32]
-    solid = [layer for layer in layers(figure(name), type="line") if "strokeDash" not in layer["mark"]]
+    plain = [layer for layer in layers(figure(name), type="line") if "strokeDash" not in layer["mark"]]
+    solid = [layer for layer in plain if "strokeDash" not in layer["encoding"]]
     assert [row["workers"] for row in rows(solid[0])] == [1, 2, 4, 8]
     (dashed,) = layers(figure(name), type="line", strokeDash=[6, 4])
     assert [row["workers"] for row in rows(dashed)] == [8, 16, 32]  # leads on from the last measured count
@@ -185,6 +191,112 @@ def test_buckets_are_shown_at_the_largest_count_in_the_order_of_sending():
     assert [(row["bucket"], row["ready"]) for row in found.spec["data"]["values"]] == [(1, 21.0), (2, 33.0)]
 
 
+def test_a_bucket_is_on_its_way_from_sent_to_done_and_one_of_them_binds():
+    shown = bucket_figure(FULL).spec["data"]["values"]
+    assert [(row["from"], row["to"], row["binds"]) for row in shown] == [
+        (21.0, 28.0, ""),
+        (33.0, 38.5, "binds"),
+    ]
+    untimed = replace(FULL, points=tuple(replace(p, timeline=()) for p in WEAK))
+    (first, _) = bucket_figure(untimed).spec["data"]["values"]
+    assert (first["from"], first["to"]) == (21.0, 34.5)  # under which it can hide: no claim about sending
+    assert "on its way" not in bucket_figure(untimed).caption
+
+
+def test_our_fit_is_shown_and_the_simpler_curves_wait_for_a_click():
+    (curves,) = [
+        layer for layer in figure("speedup-weak").spec["layer"] if "strokeDash" in layer.get("encoding", {})
+    ]
+    (parameter,) = curves["params"]
+    assert (parameter["bind"], parameter["value"]) == ("legend", [{"method": "our fit"}])
+    assert {row["method"] for row in rows(curves)} == {"our fit", "Amdahl", "USL"}
+    assert curves["encoding"]["opacity"]["value"] == 0
+    assert {row["value"] for row in rows(curves)} <= numbers(analysis_data(FULL))
+    assert not [layer for layer in figure("speedup-strong").spec["layer"] if "params" in layer]
+
+
+def test_a_projection_continues_the_line_that_it_names():
+    other = tuple(measured(n, 0.7, batch=32) for n in (1, 2))
+    both = replace(FULL, points=(*WEAK, *other))
+    (diamonds,) = layers(figure("speedup-weak", both), type="point", shape="diamond")
+    assert {row["line"] for row in rows(diamonds)} == {"64 per worker"}
+    renamed = tuple(replace(p, baseline="w1-b32") for p in FULL.projections)
+    (diamonds,) = layers(
+        figure("speedup-weak", replace(both, projections=renamed)), type="point", shape="diamond"
+    )
+    assert {row["line"] for row in rows(diamonds)} == {"32 per worker"}
+
+
+def test_the_decision_shows_measured_and_projected_apart_and_only_the_pareto_set_on_the_line():
+    found = decision_figure(FULL)
+    (circles,) = layers(found, type="point", shape="circle", filled=True)
+    (diamonds,) = layers(found, type="point", shape="diamond", filled=False)
+    (line,) = layers(found, type="line")
+    assert [row["workers"] for row in rows(circles)] == [1, 2, 4, 8]
+    assert [row["workers"] for row in rows(diamonds)] == [16, 32]
+    assert [row["workers"] for row in rows(line)] == [1, 2, 4, 8, 16]
+    limits = layers(found, type="rule", strokeDash=[6, 4])
+    assert [rows(layer) for layer in limits] == [[{"time": 3.0}], [{"cost": 30.0}]]
+    assert decision_figure(Analysis("v", (), ())) is None
+
+
+def test_without_a_deadline_or_budget_there_are_no_limits():
+    free = replace(FULL, decision=replace(FULL.decision, deadline_s=None, budget=None))
+    assert layers(decision_figure(free), type="rule", strokeDash=[6, 4]) == []
+    assert "Dashed" not in decision_figure(free).caption
+
+
+def test_the_slowest_worker_is_named():
+    bars = straggler_figure(FULL).spec["data"]["values"]
+    assert [row["worker"] for row in bars if row["label"]] == [7]
+    assert bars[0]["own"] == pytest.approx(40.0)
+    assert straggler_figure(replace(FULL, points=WEAK[:1])) is None
+
+
+def test_utilisation_is_drawn_where_it_was_sampled():
+    (circles,) = layers(utilisation_figure(replace(FULL, points=WEAK)), type="point", shape="circle")
+    assert {(row["line"], row["value"]) for row in rows(circles)} == {("cores", 0.9)}
+    assert utilisation_figure(replace(FULL, points=(OOM,))) is None
+
+
+def test_probed_links_stand_beside_their_specification_and_what_the_training_reached():
+    found = link_figure(FULL)
+    (circles,) = layers(found, type="point", shape="circle")
+    assert len({row["line"] for row in rows(circles)}) == 2
+    assert {row["rate"] for row in rows(circles)} <= numbers(analysis_data(FULL))
+    (level,) = layers(found, type="line", strokeDash=[1, 4])
+    assert {row["rate"] for row in rows(level)} == {12.5e9}
+    stars = [layer for layer in layers(found, type="point") if layer not in (circles,)]
+    assert {row["rate"] for row in rows(stars[-1])} == {1.2e9}
+    assert link_figure(replace(FULL, links=())) is None
+    assert link_table(FULL).rows[1][:3] == ("between nodes", "nccl", "8")
+    assert [row[2] for row in device_table(FULL).rows] == ["float32", "copy"]
+
+
+def test_accuracy_curves_keep_every_seed_and_the_band_holds_them():
+    curves, times, epochs = accuracy_figures(FULL)
+    seeds = next(layer for layer in flat(curves.spec) if "detail" in layer["encoding"])
+    assert len(rows(seeds)) == 9 * 12
+    band = next(layer for layer in flat(curves.spec) if layer["mark"]["type"] == "area")
+    own = [row["value"] for row in rows(seeds) if (row["line"], row["epoch"]) == ("1 worker", 3.0)]
+    (here,) = [row for row in rows(band) if (row["line"], row["epoch"]) == ("1 worker", 3.0)]
+    assert (here["low"], here["high"]) == (min(own), max(own))
+    assert [row["open"] for row in times.spec["data"]["values"]] == [False, False, True]
+    assert "not every seed" in times.spec["data"]["values"][2]["text"]
+    (dots,) = layers(epochs, type="point", shape="circle")
+    assert {row["workers"] for row in rows(dots)} == {1, 4, 8}
+    assert accuracy_figures(replace(FULL, convergence=None)) == ()
+
+
+def test_configurations_say_whether_accuracy_survives():
+    table = comparison_table(FULL)
+    first = dict(zip([column.name for column in table.columns], table.rows[2], strict=True))
+    assert first["seeds that reached it"] == "2 of 3, 1 diverged"
+    assert first["time to target"] == "2 min 0 s, not every seed"
+    assert first["accuracy"] == "survives"
+    assert "Target: val accuracy 0.9." in table.caption
+
+
 def test_a_point_that_ran_out_of_memory_is_a_cross_on_the_memory_chart():
     crosses = layers(memory_figure(FULL), color="#D55E00")
     assert [row["text"] for row in rows(crosses[0])] == ["w1-b1024"]
@@ -241,7 +353,17 @@ def test_every_chart_is_plain_data_and_its_caption_names_both_axes():
         assert one.caption.endswith(".")
         assert any(
             word in one.caption
-            for word in (" against workers ", " by point", " by gradient bucket", "(horizontal)")
+            for word in (
+                " against workers ",
+                " against time ",
+                " against message size ",
+                " against epochs ",
+                " by point",
+                " by gradient bucket",
+                " by worker ",
+                " by configuration",
+                "(horizontal)",
+            )
         )
     assert len({one.id for one in found}) == len(found)
 

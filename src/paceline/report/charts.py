@@ -13,6 +13,7 @@ from math import log2, sqrt
 from paceline.records import Analysis, Profile, Scaling
 from paceline.report.document import Figure, Spec
 from paceline.report.dots import Dot, continued, diamonds, dots_chart, first_lines, line_names
+from paceline.report.fit_layers import fit_layers
 from paceline.report.series import lines, projected_lines, scalings
 from paceline.report.theme import GRID, INK, MUTED, whole, worker_axis
 from paceline.units import estimate_text, percent_text
@@ -21,6 +22,7 @@ __all__ = ["scaling_figures"]
 
 _WIDTH, _HEIGHT = 430, 300
 _HATCHES = 22
+_FITTED = " Thin grey line: our fit; where scripts are allowed, a click in the legend shows simpler curves."
 _SLANT = 0.35  # width of a hatch over the width of the chart
 
 
@@ -59,6 +61,7 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
     frame = _Frame(counts, min([lowest, *ends]) / 1.25, high, doubling=True)
     most = max(dot.workers for dot in measured)
     title = f"Speed-up, {mode} scaling"
+    fits = fit_layers(analysis, list(lines(analysis, mode).values()), "speedup")
     layers = [
         *_refused(frame, analysis, measured + projected),
         *(
@@ -66,6 +69,7 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
             for base in bases
             for layer in _ideal([(base, 1.0), (max(counts), max(counts) / base)], label_at=most / base)
         ),
+        *fits,
         *continued(measured, projected),
         dots_chart(measured, label=lambda value: f"{value:.2f}×", text=estimate_text, dy=13),
         *diamonds(projected, line_names(measured), text=estimate_text, dy=13),
@@ -78,7 +82,7 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
     caption = (
         f"Speed-up (ratio of throughputs, doubling scale) against workers (count, doubling scale), {mode} scaling, "
         f"relative to {_bases_text(bases)}.{_explained(measured, projected, analysis)} "
-        "Dotted: ideal."
+        f"Dotted: ideal.{_FITTED if fits else ''}"
     )
     return Figure(
         f"speedup-{mode}",
@@ -97,9 +101,11 @@ def _efficiency(analysis: Analysis, mode: Scaling) -> Figure | None:
         counts, 0.0, max([1.0, *(dot.value.value for dot in measured + projected)]) * 1.15, doubling=False
     )
     title = f"Efficiency, {mode} scaling"
+    fits = fit_layers(analysis, list(lines(analysis, mode).values()), "efficiency_ratio")
     layers = [
         *_refused(frame, analysis, measured + projected),
         *_ideal([(min(counts), 1.0), (max(counts), 1.0)], label_at=None),
+        *fits,
         *continued(measured, projected),
         dots_chart(measured, label=percent_text, text=percent_text, dy=-11),
         *diamonds(projected, line_names(measured), text=percent_text, dy=-11),
@@ -111,7 +117,7 @@ def _efficiency(analysis: Analysis, mode: Scaling) -> Figure | None:
     }
     caption = (
         f"Efficiency (speed-up over worker ratio, percent) against workers (count, doubling scale), {mode} "
-        f"scaling.{_explained(measured, projected, analysis)} Dotted: ideal."
+        f"scaling.{_explained(measured, projected, analysis)} Dotted: ideal.{_FITTED if fits else ''}"
     )
     return Figure(
         f"efficiency-{mode}",

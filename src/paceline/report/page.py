@@ -168,7 +168,7 @@ def _picture(figure: Figure) -> Markup:
     except PacelineError as problem:  # one picture less is no reason for no page
         return Markup("<p>{}; {}.</p>").format(problem.message, problem.hint)
     text = _FINE.sub(r"\1", _INNER_LABELS.sub("", drawn))
-    label = Markup('<svg role="img" aria-label="{}"').format(figure.title)
+    label = Markup('<svg role="img" aria-label="{}"').format(visible(figure.title))
     return Markup(_SVG.sub(lambda _: str(label), text, count=1))
 
 

@@ -7,10 +7,15 @@ from typing import TypeVar
 
 from paceline.records import Analysis, Fit
 from paceline.report import answer_tables, tables
+from paceline.report.accuracy_charts import accuracy_figures, comparison_table
+from paceline.report.bucket_charts import bucket_figure
 from paceline.report.charts import scaling_figures
+from paceline.report.decision_charts import decision_figure
 from paceline.report.document import Figure, Section, Table
+from paceline.report.link_charts import device_table, link_figure, link_table
 from paceline.report.point_charts import accuracy_figure, bus_figure, grid_figures, memory_figure
-from paceline.report.step_charts import bucket_figure, split_figure
+from paceline.report.step_charts import split_figure
+from paceline.report.worker_charts import straggler_figure, utilisation_figure
 from paceline.units import percent_text
 
 __all__ = ["sections", "sections_in_words", "title"]
@@ -41,26 +46,29 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
         Section(
             "exchange",
             "Exchange",
-            figures=_present(bus_figure(analysis)),
-            tables=_present(tables.exchange_table(analysis)),
+            figures=_present(bus_figure(analysis), link_figure(analysis)),
+            tables=_present(tables.exchange_table(analysis), link_table(analysis), device_table(analysis)),
         ),
         Section(
             "accuracy",
             "Accuracy",
-            figures=_present(accuracy_figure(analysis)),
-            tables=_present(answer_tables.convergence_table(analysis)),
+            figures=(*accuracy_figures(analysis), *_present(accuracy_figure(analysis))),
+            tables=_present(comparison_table(analysis), answer_tables.convergence_table(analysis)),
         ),
         Section("grids", "Batch and workers", figures=grid_figures(analysis)),
         Section(
             "memory",
-            "Memory",
-            figures=_present(memory_figure(analysis)),
-            tables=_present(tables.memory_table(analysis)),
+            "Memory, utilisation, stragglers",
+            figures=_present(
+                memory_figure(analysis), utilisation_figure(analysis), straggler_figure(analysis)
+            ),
+            tables=_present(tables.memory_table(analysis), tables.utilisation_table(analysis)),
         ),
         Section(
             "decision",
             "Decision and projection",
             sentences=_fit_sentences(analysis.fit),
+            figures=_present(decision_figure(analysis)),
             tables=_present(
                 answer_tables.recommendation_table(analysis),
                 answer_tables.resource_table(analysis),

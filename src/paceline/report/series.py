@@ -53,7 +53,12 @@ def projected_lines(analysis: Analysis, mode: Scaling) -> dict[str, list[Project
     """Name of the measured line that is continued -> projections; an empty name where several could be meant."""
     modes = scalings(analysis)
     found: dict[str, list[Projection]] = {}
+    own = {p.point.id: name for name, profiles in lines(analysis, mode).items() for p in profiles}
     for projection in sorted(analysis.projections, key=lambda p: p.workers):
+        if projection.baseline is not None:  # it says itself which line it continues
+            if projection.baseline in own:
+                found.setdefault(own[projection.baseline], []).append(projection)
+            continue
         weak = {name: own for name, own in lines(analysis, "weak").items() if _has_batch(own, projection)}
         if (mode == "weak") != (bool(weak) or "strong" not in modes):
             continue

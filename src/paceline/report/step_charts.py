@@ -1,4 +1,4 @@
-"""Where the step goes, as Vega-Lite specifications: one bar per point, and when the gradients of a step are ready.
+"""Where the step goes, as Vega-Lite specifications: one bar per point.
 
     step_s = compute_s + straggle_s + wire_s        input_s and optimizer_s are parts of compute_s
 
@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from paceline.records import Analysis, Estimate, Profile
 from paceline.report.document import Figure, Spec
 from paceline.report.series import series_names, short_name
-from paceline.report.theme import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, VERMILLION, toggled, whole
-from paceline.units import bytes_text, duration_text
+from paceline.report.theme import BLUE, GREEN, INK, ORANGE, PURPLE, VERMILLION, toggled, whole
+from paceline.units import duration_text
 
-__all__ = ["bucket_figure", "split_figure", "time_unit"]
+__all__ = ["split_figure", "time_unit"]
 
 _WIDTH = 640
 _MOST_BARS = 40
-_MOST_BUCKETS = 40
 _PARTS = {
     "input": ORANGE,
     "compute": BLUE,
@@ -62,36 +61,6 @@ def split_figure(analysis: Analysis) -> Figure | None:
     return Figure(
         "split", title, caption, whole(_split_spec(rows, totals, unit), description=title), wide=True
     )
-
-
-def bucket_figure(analysis: Analysis) -> Figure | None:
-    """When each gradient bucket is ready in one step, at the largest count where hooks saw it."""
-    seen = [p for p in analysis.points if p.buckets and p.backward_end_s is not None]
-    if not seen:
-        return None
-    profile = max(seen, key=lambda p: p.point.workers)
-    end_s = profile.backward_end_s or 0.0
-    factor, unit = time_unit([end_s])
-    rows = [
-        {
-            "bucket": i + 1,
-            "ready": bucket.ready_s * factor,
-            "end": end_s * factor,
-            "size": bytes_text(bucket.size_bytes),
-            "text": duration_text(bucket.ready_s),
-        }
-        for i, bucket in enumerate(profile.buckets[:_MOST_BUCKETS])
-    ]
-    title = f"When gradients are ready, {profile.point.workers} workers"
-    caption = (
-        f"Time after the step began ({unit}) by gradient bucket (in the order of sending), at {profile.point.id}. "
-        "Dot: the bucket's last gradient is ready on the latest worker, and its exchange can begin. Bar: the backward "
-        "time left, under which that exchange can hide. Vertical line: the backward pass ends; what is sent after it "
-        "is exposed."
-    )
-    if len(profile.buckets) > len(rows):
-        caption += f" The first {len(rows)} of {len(profile.buckets)} buckets."
-    return Figure("buckets", title, caption, whole(_bucket_spec(rows, unit), description=title), wide=True)
 
 
 def time_unit(values_s: Sequence[float]) -> tuple[float, str]:
@@ -213,54 +182,6 @@ def _split_spec(rows: list[dict[str, object]], totals: list[dict[str, object]], 
         "axis": {"labelColor": INK, "ticks": False, "domain": False, "labelLimit": 260, "labelOffset": -4},
     }
     return {"width": _WIDTH, "height": {"step": 42}, "encoding": {"y": y}, "layer": layers}
-
-
-def _bucket_spec(rows: list[dict[str, object]], unit: str) -> Spec:
-    tooltip: list[Spec] = [
-        {"field": "bucket", "type": "ordinal"},
-        {"field": "size", "type": "nominal"},
-        {"field": "text", "type": "nominal", "title": "ready after"},
-    ]
-    title = f"time after the step began ({unit})"
-    x: Spec = {
-        "field": "ready",
-        "type": "quantitative",
-        "title": title,
-        "scale": {"zero": True},
-        "axis": {"tickCount": 6},
-    }
-    y: Spec = {
-        "field": "bucket",
-        "type": "ordinal",
-        "title": "bucket",
-        "axis": {"ticks": False, "domain": False, "grid": False},
-    }
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "bar", "height": 9, "color": PURPLE, "opacity": 0.4},
-            "encoding": {"x": x, "x2": {"field": "end"}},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 75, "color": BLUE, "opacity": 1},
-            "encoding": {"x": x, "tooltip": tooltip},
-        },
-        {
-            "mark": {"type": "text", "align": "right", "dx": -9, "color": INK},
-            "encoding": {"x": x, "text": {"field": "size"}},
-        },
-        {
-            "data": {"values": rows[:1]},
-            "mark": {"type": "rule", "strokeWidth": 1.5, "color": MUTED},
-            "encoding": {"x": {"field": "end", "type": "quantitative"}, "y": None},
-        },
-        {
-            "data": {"values": rows[:1]},
-            "mark": {"type": "text", "align": "left", "dx": 6, "fontStyle": "italic"},
-            "encoding": {"x": {"field": "end", "type": "quantitative"}, "text": {"value": "backward ends"}},
-        },
-    ]
-    spec: Spec = {"width": _WIDTH, "height": {"step": 30}, "data": {"values": rows}}
-    return {**spec, "encoding": {"y": y}, "layer": layers}
 
 
 def _value(quantity: Estimate | None) -> float:

@@ -16,6 +16,7 @@ from paceline.report.step_charts import time_unit
 from paceline.units import bytes_text, duration_text, estimate_text, percent_text, rate_text
 
 __all__ = ["bucket_table", "exchange_table", "memory_table", "overhead_table", "scaling_table", "split_table"]
+__all__ += ["utilisation_table"]
 
 _SPLIT = ("step_s", "compute_s", "input_s", "optimizer_s", "straggle_s", "wire_s", "hidden_s")
 
@@ -101,19 +102,41 @@ def memory_table(analysis: Analysis) -> Table | None:
     )
 
 
+def utilisation_table(analysis: Analysis) -> Table | None:
+    """What workers used while steps were measured. A column in which nothing is known is left out."""
+    names = ("cpu_ratio", "gpu_ratio", "gpu_clock_ratio", "throttled_ratio")
+    known = [p for p in analysis.points if any(getattr(p, name) for name in (*names, "power_watts"))]
+    columns = tuple(Column(head) for head in ("cores", "GPU", "GPU clock", "throttled", "power (W)"))
+    table = _by_point(
+        "utilisation",
+        "Shares in use while steps were measured, sampled outside the workers.",
+        known,
+        columns,
+        lambda p: [*(percent_text(getattr(p, name)) for name in names), estimate_text(p.power_watts)],
+    )
+    return None if table is None else without_dull(table)
+
+
 def bucket_table(analysis: Analysis) -> Table | None:
     """The gradient buckets of one step at the largest count where they were seen."""
     seen = [p for p in analysis.points if p.buckets]
     if not seen:
         return None
     profile = max(seen, key=lambda p: p.point.workers)
-    rows = tuple(
+    rows: tuple[tuple[str, ...], ...] = tuple(
         (str(i + 1), bytes_text(bucket.size_bytes), duration_text(bucket.ready_s))
         for i, bucket in enumerate(profile.buckets)
     )
+    columns = [Column("bucket"), Column("size"), Column("ready after")]
+    if profile.timeline:
+        rows = tuple(
+            (*row, duration_text(sent.sent_s), duration_text(sent.done_s), "binds" if sent.binds else "")
+            for row, sent in zip(rows, profile.timeline, strict=False)
+        )
+        columns += [Column("sent after"), Column("done after"), Column("", number=False)]
     end = duration_text(profile.backward_end_s)
     caption = f"Gradient buckets at {profile.point.id}, in the order of sending. The backward pass ends after {end}."
-    return Table("buckets", caption, (Column("bucket"), Column("size"), Column("ready after")), rows)
+    return Table("buckets", caption, tuple(columns), rows)
 
 
 def overhead_table(analysis: Analysis) -> Table | None:

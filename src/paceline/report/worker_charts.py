@@ -1,0 +1,112 @@
+"""Who is late, and what workers used, as Vega-Lite specifications: own time by worker, utilisation against workers."""
+
+from __future__ import annotations
+
+from paceline.records import Analysis
+from paceline.report.document import Figure, Spec
+from paceline.report.dots import Dot, dots_chart, first_lines
+from paceline.report.series import series_names
+from paceline.report.step_charts import time_unit
+from paceline.report.theme import BLUE, INK, whole, worker_axis
+from paceline.units import duration_text, percent_text
+
+__all__ = ["straggler_figure", "utilisation_figure"]
+
+_WIDTH, _HEIGHT = 430, 240
+_MOST_WORKERS = 256
+_SHARES = {
+    "cpu_ratio": "cores",
+    "gpu_ratio": "GPU",
+    "gpu_clock_ratio": "GPU clock",
+    "throttled_ratio": "throttled",
+}
+
+
+def straggler_figure(analysis: Analysis) -> Figure | None:
+    """Each worker's own time in a step at the largest count: whoever stands to the right is waited for."""
+    seen = [p for p in analysis.points if len(p.own_s_by_worker) > 1]
+    if not seen:
+        return None
+    profile = max(seen, key=lambda p: p.point.workers)
+    own = profile.own_s_by_worker
+    factor, unit = time_unit(own)
+    shown = own[:_MOST_WORKERS]
+    latest = own.index(max(own))
+    rows = [
+        {
+            "worker": i,
+            "own": value * factor,
+            "text": duration_text(value),
+            "label": "slowest" if i == latest else "",
+        }
+        for i, value in enumerate(shown)
+    ]
+    title = f"Own time by worker, {profile.point.workers} workers"
+    caption = (
+        f"Own time of each worker in a step ({unit}), waiting for others excluded, by worker (its number), at "
+        f"{profile.point.id}: medians over launches. Workers with little of it wait for those with much."
+    )
+    if len(own) > len(shown):
+        caption += f" The first {len(shown)} of {len(own)} workers."
+    few = len(shown) <= 32
+    y: Spec = {"field": "own", "type": "quantitative", "title": f"own time ({unit})", "scale": {"zero": True}}
+    x: Spec = {
+        "field": "worker",
+        "type": "ordinal",
+        "title": "worker",
+        "axis": {"labelAngle": 0, "grid": False, "labelOverlap": True},
+    }
+    tooltip: list[Spec] = [
+        {"field": "worker", "type": "ordinal"},
+        {"field": "text", "type": "nominal", "title": "own time"},
+    ]
+    layers: list[Spec] = [
+        {
+            "mark": {
+                "type": "bar",
+                "color": BLUE,
+                "opacity": 0.85,
+                **({"width": {"band": 0.6}} if few else {}),
+            },
+            "encoding": {"tooltip": tooltip},
+        },
+        {
+            "mark": {"type": "text", "dy": -8, "color": INK, "fontWeight": 600},
+            "encoding": {"text": {"field": "label"}},
+        },
+    ]
+    spec: Spec = {"width": _WIDTH, "height": _HEIGHT, "data": {"values": rows}, "encoding": {"x": x, "y": y}}
+    return Figure("workers", title, caption, whole({**spec, "layer": layers}, description=title))
+
+
+def utilisation_figure(analysis: Analysis) -> Figure | None:
+    """What was used of cores and devices while steps were measured, against workers."""
+    seen = [p for p in analysis.points if any(getattr(p, name) is not None for name in _SHARES)]
+    if not seen:
+        return None
+    names = series_names([p.point for p in seen])
+    alone = len(set(names.values())) == 1
+    dots = [
+        Dot(words if alone else f"{words}, {names[p.point]}", p.point.workers, value)
+        for name, words in _SHARES.items()
+        for p in sorted(seen, key=lambda p: p.point.workers)
+        if (value := getattr(p, name)) is not None
+    ]
+    dots, left = first_lines(dots)
+    title = "Utilisation"
+    y: Spec = {
+        "field": "value",
+        "type": "quantitative",
+        "title": "share in use",
+        "scale": {"domain": [0, 1.1], "nice": False},
+        "axis": {"tickCount": 5, "format": ".0%"},
+    }
+    encoding: Spec = {"x": worker_axis([dot.workers for dot in dots]), "y": y}
+    layers = [dots_chart(dots, label=percent_text, text=percent_text, dy=-11)]
+    spec: Spec = {"width": _WIDTH, "height": _HEIGHT, "encoding": encoding, "layer": layers}
+    caption = (
+        "Share in use while steps were measured (percent) against workers (count, doubling scale), sampled outside the "
+        "workers. Cores: of the busiest node. GPU: time with a kernel under way, which waiting for the exchange keeps "
+        "up too. Circles: measured, with 90% intervals over launches."
+    )
+    return Figure("utilisation", title, caption + left, whole(spec, description=title))
