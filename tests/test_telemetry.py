@@ -9,10 +9,22 @@ from types import SimpleNamespace
 
 import pytest
 
+from paceline.advise import Prices
+from paceline.analyze import with_measured_power
+from paceline.answers import Ask
 from paceline.launch import nvml
 from paceline.launch.telemetry import Sampler
 from paceline.plan import plan_study
-from paceline.records import Sample, Study, Telemetry, TrialResult, WorkerRecord, Workload
+from paceline.records import (
+    Estimate,
+    Profile,
+    Sample,
+    Study,
+    Telemetry,
+    TrialResult,
+    WorkerRecord,
+    Workload,
+)
 from paceline.store.telemetry_files import telemetry
 from paceline.telemetry import throttling, use_of, use_over
 
@@ -179,3 +191,14 @@ def test_without_a_driver_nothing_is_said_about_devices(monkeypatch):
     assert nvml.devices() is None
     monkeypatch.setitem(sys.modules, "pynvml", straw())
     assert nvml.devices().driver == "570.1"
+
+
+def test_energy_is_reckoned_with_the_power_that_was_sampled_unless_one_is_given():
+    profiles = [
+        Profile(replace(TRIAL.point, workers=workers), "ok", None, power_watts=Estimate(watts))
+        for workers, watts in ((1, 300.0), (2, 620.0), (4, 1400.0))
+    ]
+    assert with_measured_power(Ask(), profiles).prices.worker_watts == 310.0
+    given = Ask(prices=Prices(worker_watts=500.0))
+    assert with_measured_power(given, profiles) == given
+    assert with_measured_power(Ask(), [replace(p, power_watts=None) for p in profiles]) == Ask()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 
 import numpy as np
 
 from paceline.accuracy import accuracy_convergence
 from paceline.accuracy_advice import accuracy_advice, accuracy_verdict
 from paceline.answers import Answers, Ask, Cluster, answers
-from paceline.check import study_findings
+from paceline.check import study_findings, worst_first
 from paceline.cluster_seen import with_seen
 from paceline.config import command_text
 from paceline.curve import Launches, curve, launches
@@ -20,7 +21,7 @@ from paceline.records import Analysis, Failure, Finding, Goal, Profile, Refusal,
 from paceline.verdict import verdict
 from paceline.verdict_thresholds import thresholds
 
-__all__ = ["study_analysis"]
+__all__ = ["study_analysis", "with_measured_power"]
 
 _UNSOUND = {"no-exchange", "replicas-differ"}  # workers that trained apart time something else
 _NOTHING = Answers(None, (), (), (), None, ())
@@ -43,8 +44,8 @@ def study_analysis(
     seen = with_seen(cluster, results)
     profiles = _with_backend(curve(groups), seen.backend)
     findings = study_findings(groups, profiles)
-    found = _answers(profiles, findings, ask or Ask(), seen)
-    findings = (*findings, *_still_open(preflight, findings), *found.findings)
+    found = _answers(profiles, findings, with_measured_power(ask or Ask(), profiles), seen)
+    findings = (*worst_first((*findings, *_still_open(preflight, findings))), *found.findings)
     analysis = Analysis(
         verdict=verdict(profiles, findings),
         points=profiles,
@@ -82,6 +83,14 @@ def _with_accuracy(analysis: Analysis, study: Study, goal: Goal, groups: Sequenc
         convergence=found,
         recommendations=(*advice, *analysis.recommendations),
     )
+
+
+def with_measured_power(ask: Ask, profiles: Sequence[Profile]) -> Ask:
+    """The question with the power of one worker's device as it was sampled, unless a figure was given."""
+    watts = [p.power_watts.value / p.point.workers for p in profiles if p.power_watts is not None]
+    if ask.prices.worker_watts is not None or not watts:
+        return ask
+    return replace(ask, prices=replace(ask.prices, worker_watts=median(watts)))
 
 
 def _still_open(preflight: Sequence[Finding], findings: Sequence[Finding]) -> tuple[Finding, ...]:

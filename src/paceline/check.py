@@ -5,7 +5,7 @@ note: worth knowing · doubt: the numbers stand but their meaning is in question
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from paceline.backends import backend_findings
 from paceline.check_limits import agent_troubles, limits
@@ -15,7 +15,7 @@ from paceline.records import Finding, Profile, TrialResult
 from paceline.split import number
 from paceline.telemetry import throttling
 
-__all__ = ["study_findings"]
+__all__ = ["study_findings", "worst_first"]
 
 FEWEST_STEPS_PER_EPOCH = 10
 DRIFT_RATIO = 1e-5
@@ -36,8 +36,13 @@ def study_findings(groups: Sequence[Launches], profiles: Sequence[Profile]) -> t
     found += _horovod(groups)
     found += _learning_rate(groups)
     found += backend_findings(groups, profiles)
+    return worst_first(found)
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Void, then doubts, then notes; within a level as they come."""
     rank = {"void": 0, "doubt": 1, "note": 2}
-    return tuple(sorted(found, key=lambda finding: rank[finding.level]))
+    return tuple(sorted(findings, key=lambda finding: rank[finding.level]))
 
 
 def _horovod(groups: Sequence[Launches]) -> Iterator[Finding]:
