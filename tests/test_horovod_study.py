@@ -1,11 +1,15 @@
 """A script that imports horovod is studied unchanged, where no Horovod is installed."""
 
 import importlib.util
+from dataclasses import replace
 
 import pytest
 
 from paceline.check import study_findings
+from paceline.cli.train_text import training_text
+from paceline.convergence_summary import training_summary
 from paceline.curve import curve, launches
+from paceline.records import WorkerRecord
 from tests.trial import measured
 
 LINEAR_64 = 4 * (64 * 64 + 64)
@@ -40,3 +44,16 @@ def test_the_steps_of_keras_are_seen_though_torch_has_no_part_in_its_optimizer(t
     assert first["optimizer"]["momentum"] == pytest.approx(0.9)
     assert first["parameters"] == 64 * 64 + 64
     assert len({worker.manifest["weights_checksum"] for worker in result.workers}) == 1
+
+
+def test_a_training_that_horovod_was_provided_for_says_so(tmp_path):
+    worker = WorkerRecord(0, 1, (), {"horovod": True})
+    plain = WorkerRecord(0, 1, (), {"horovod": False})
+    asked = {"metric": None, "rises": True, "target": None, "global_batch": None}
+    said = [
+        training_text(
+            replace(training_summary([], [w], **asked), step_s=0.1), [], summary={}, folder=tmp_path
+        )
+        for w in (worker, plain)
+    ]
+    assert ["paceline_horovod answered it" in text for text in said] == [True, False]

@@ -46,6 +46,7 @@ class TrainingSummary:
     peak_device_bytes: int | None
     busy_cores: float | None = None  # of a worker, over the measured steps
     noise_scale: Estimate | None = None
+    horovod_provided: bool = False  # paceline_horovod answered a script that speaks Horovod
 
 
 def training_summary(
@@ -81,6 +82,7 @@ def training_summary(
         peak_device_bytes=_largest(workers, "peak_device_bytes"),
         busy_cores=_busy_cores(workers),
         noise_scale=_noise(workers),
+        horovod_provided=any(worker.manifest.get("horovod") is True for worker in workers),
     )
 
 

@@ -57,6 +57,8 @@ def _sentences(measured: TrainingSummary, *, generated: bool) -> list[str]:
         said.append(f"Gradient noise scale {estimate_text(measured.noise_scale)} samples.")
     memory = f"Peak memory of a worker {bytes_text(measured.peak_memory_bytes)}"
     device = f", of its device {bytes_text(measured.peak_device_bytes)}" if measured.peak_device_bytes else ""
+    if measured.horovod_provided:
+        said.append("The script speaks Horovod; paceline_horovod answered it, over torch.distributed.")
     return [*said, f"{memory}{device}."]
 
 

@@ -5,6 +5,6 @@ from __future__ import annotations
 
 def __getattr__(name: str) -> object:
     raise AttributeError(
-        f"horovod.tensorflow.{name}: TensorFlow itself is not supported; "
-        "import horovod.tensorflow.keras with Keras 3 on torch, or horovod.torch"
+        f"horovod.tensorflow.{name}: TensorFlow itself is not supported. Keras scripts run on Keras 3 with its torch "
+        "backend (import horovod.tensorflow.keras as hvd, KERAS_BACKEND=torch), PyTorch scripts with horovod.torch"
     )
