@@ -37,18 +37,18 @@ from paceline.launch.local import LocalLauncher
 
 KB = 1000
 NETWORKS = {  # bytes and share of the computation, in forward order
-    "cnn": [[100 * KB, 0.12]] * 4 + [[250 * KB, 0.11]] * 4 + [[2800 * KB, 0.08]],
-    "embedding": [[2600 * KB, 0.10]] + [[400 * KB, 0.225]] * 4,
-    "mlp": [[700 * KB, 1 / 6]] * 6,
-    "deep": [[180 * KB, 1 / 24]] * 24,
+    "cnn": [[75 * KB, 0.12]] * 4 + [[190 * KB, 0.11]] * 4 + [[2100 * KB, 0.08]],
+    "embedding": [[1950 * KB, 0.10]] + [[300 * KB, 0.225]] * 4,
+    "mlp": [[525 * KB, 1 / 6]] * 6,
+    "deep": [[135 * KB, 1 / 24]] * 24,
 }
 CAPS_MB = (1, 2, 25)
 COMPUTE_S = (0.12, 0.36)
-RATES_MBIT = (80, 160, 320)
-STEPS = {80: 4, 160: 4, 320: 6}
+RATES_MBIT = (60, 120, 240)
+STEPS = {60: 4, 120: 4, 240: 6}
 PROBE_SIZES = (1024, 8192, 65_536, 262_144, 1_048_576, 4_194_304)
-PROBE_S = {80: 12.0, 160: 8.0, 320: 8.0}
-MIDDLE = 160
+PROBE_S = {60: 12.0, 120: 8.0, 240: 8.0}
+MIDDLE = 120
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def launches(*, quick: bool) -> tuple[list[Launch], list[Launch]]:
     if quick:
         return before, after
     before += [
-        Launch("inside2", 1, 2, ((None, ({**probe(320), "seconds": 6.0},)),)),
+        Launch("inside2", 1, 2, ((None, ({**probe(240), "seconds": 6.0},)),)),
         Launch("real1", 1, 1, ((None, real),), cpu=quarter),
         Launch("real2", 2, 1, ((MIDDLE, (probe(MIDDLE), *real)),), cpu=quarter),
     ]
@@ -137,7 +137,7 @@ def launches(*, quick: bool) -> tuple[list[Launch], list[Launch]]:
         Launch("w8", 8, 1, tuple((rate, cells(rate)) for rate in rates)),
         Launch("n2w4", 2, 2, ((MIDDLE, few(MIDDLE)),)),
         Launch("real4", 4, 1, ((MIDDLE, real),), cpu=quarter),
-        Launch("w16", 16, 1, tuple((rate, few(rate)) for rate in (80, MIDDLE))),
+        Launch("w16", 16, 1, tuple((rate, few(rate)) for rate in (60, MIDDLE))),
     ]
     return before, after
 

@@ -39,7 +39,7 @@ def predictions_for(raw: list[Row], tasks: list[Row]) -> Iterator[Row]:
         if task["workers"] > task["nodes"]:
             known.append(links["inside2", "unshaped"])
         wanted = [name for name in ("fp16", "accumulate") if task.get(name)]
-        if task["launch"] == "w4" and not wanted and task["cap_mb"] == 1 and task["stage"] == "160mbit":
+        if task["launch"] == "w4" and not wanted and task["cap_mb"] == 1 and task["stage"] == "120mbit":
             for name in ("link", "bucket"):
                 yield _predicted(task, profile, known, CHANGES[name], what_if=name)
         change = CHANGES[wanted[0]] if wanted else None
@@ -235,7 +235,7 @@ def gains(predicted: list[Row], truth: dict, lines: list[str], result: Row) -> N
         after = {
             "fp16": full_name(p),
             "accumulate": full_name(p),
-            "link": (p["launch"], "320mbit", *name_of(p), None, None),
+            "link": (p["launch"], "240mbit", *name_of(p), None, None),
             "bucket": (p["launch"], p["stage"], p["network"], 2, p["compute_s"], None, None),
         }[p["what_if"]]
         if before not in truth or after not in truth or before not in base:
@@ -262,7 +262,8 @@ def gains(predicted: list[Row], truth: dict, lines: list[str], result: Row) -> N
 
 
 TITLES = {
-    "w4": "4 hosts", "w8": "8 hosts", "w16": "16 hosts", "n2w4": "2 hosts × 2 workers", "real4": "4 hosts, real computation",
+    "w4": "4 hosts", "w8": "8 hosts", "w16": "16 hosts", "n2w4": "2 hosts × 2 workers",
+    "real4": "4 hosts, real computation",
 }  # fmt: skip
 
 

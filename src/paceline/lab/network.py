@@ -20,11 +20,12 @@ from paceline.lab.system import ask, do
 
 __all__ = ["build", "cut", "heal", "lose", "port", "remove", "shape", "uses_userspace_switch"]
 
-# so many bytes pass an idle link at once: few, or short messages would not feel the rate. The kernel hands a link
-# pieces of this size whole; larger ones it would have to cut, which costs the hosts CPU time
-_PIECE_BYTES = 8_192
-_BURST_BYTES = 9_216
-_BURST_S = 0.0002
+# what passes an idle link at once: little, or short messages would not feel the rate. Hosts hand their link pieces of
+# this size, half a millisecond's worth: the kernel would have to cut larger ones, which costs CPU time
+_PIECE_S = 0.0005
+_LEAST_PIECE_BYTES, _MOST_PIECE_BYTES = 8_192, 65_536
+_FRAME_BYTES = 1_514
+_TICK_S = 0.0002  # of traffic, or the kernel could not keep up with a fast link
 _UNSHAPED = 1e15
 _QUEUE_S = 0.4  # of traffic waits in a link before frames are dropped
 
@@ -45,7 +46,6 @@ def build(lab: Lab) -> None:
             _plug(lab, host)
         do("ip", "-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
         do("ip", "-n", host.namespace, "link", "set", "eth0", "up")
-        ask("ip", "-n", host.namespace, "link", "set", "eth0", "gso_max_size", str(_PIECE_BYTES))
         shape(lab, host, host.bits_per_s)
 
 
@@ -112,7 +112,9 @@ def _rate(namespace: str, interface: str, bits_per_s: float | None) -> None:
     if bits_per_s is None:
         ask(*where, "del", "dev", interface, "root")
         return
-    burst = max(_BURST_BYTES, round(bits_per_s / 8 * _BURST_S))
+    piece = min(_MOST_PIECE_BYTES, max(_LEAST_PIECE_BYTES, round(bits_per_s / 8 * _PIECE_S)))
+    ask("ip", "-n", namespace, "link", "set", interface, "gso_max_size", str(piece))
+    burst = max(piece + _FRAME_BYTES, round(bits_per_s / 8 * _TICK_S))
     limit = burst + round(bits_per_s / 8 * _QUEUE_S)
     bucket = ("tbf", "rate", f"{round(bits_per_s)}bit", "burst", str(burst), "limit", str(limit))
     if ask(*where, "replace", "dev", interface, "root", *bucket).returncode == 0:
