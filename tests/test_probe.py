@@ -17,14 +17,16 @@ from paceline.launch.interpreter import package_folder
 from paceline.launch.local import LocalLauncher
 from paceline.launch.probe import probe_command
 from paceline.launch.replay import ReplayLaunch
+from paceline.launch.route import free_port
 from paceline.links_probe import link_probes
 from paceline.probe import LARGEST_BYTES, exchanged_bytes, probe_from, sweep_sizes
 from paceline.records import Point
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
 from paceline.store.probe_files import read_probe, read_probes, store_nccl_tests
-from tests.desk import desk, processes_of
+from tests.desk import desk, processes_of, started_desk
 from tests.samples import result, sample, worker
+from tests.slurm_cluster import absent, cluster
 from tests.test_lab import why_not
 from tests.test_probe_nccl import WHOLE
 
@@ -260,3 +262,43 @@ def test_two_counts_on_this_machine_tell_the_fixed_cost(tmp_path):
     (link,) = link_probes(read_probes(tmp_path))
     assert link.fixed_s is not None
     assert "fixed_s" not in link.unidentified
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(absent() is not None, reason=f"no Slurm here: {absent()}")
+def test_two_nodes_of_an_allocation_are_probed_by_steps_of_its_job(tmp_path):
+    asked = f"probe --nodes 2 --bytes 2MB --seconds 3 --no-device --out {tmp_path / 'kept'}"
+    (tmp_path / "slurm").mkdir()
+    with cluster(tmp_path / "slurm") as made:
+        wrap = f"{sys.executable} -m paceline.cli.main {asked}"
+        made.call("sbatch", "--wait", "-N2", "-n2", "-o", tmp_path / "log", "--wrap", wrap)
+    assert "probing 2 workers on 2 nodes over gloo" in (tmp_path / "log").read_text()
+    (link,) = link_probes(read_probes(tmp_path / "kept"))
+    assert (link.link, link.workers, link.nodes) == ("between", 2, 2)
+
+
+@pytest.mark.slow
+def test_a_node_that_joins_is_probed(tmp_path):
+    token = f"abcdef0123456789@127.0.0.1:{free_port('127.0.0.1')}"
+    asked = (
+        "probe",
+        "--nodes",
+        "2",
+        "--bytes",
+        "2MB",
+        "--seconds",
+        "3",
+        "--no-device",
+        "--out",
+        tmp_path / "kept",
+    )
+    desk_here = started_desk(*asked, "--join", token, cwd=tmp_path)
+    try:
+        joined = desk("join", token, cwd=tmp_path)
+        assert joined.returncode == 0, joined.stderr
+        assert desk_here.wait(timeout=60) == 0
+    finally:
+        desk_here.kill()
+        desk_here.wait()
+    (link,) = link_probes(read_probes(tmp_path / "kept"))
+    assert (link.link, link.workers, link.nodes) == ("between", 2, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,8 @@ from paceline.launch.interpreter import interpreter, package_folder
 from paceline.launch.local import LocalLauncher
 from paceline.launch.nodes import NodesLauncher
 from paceline.launch.processes import cores
+from paceline.launch.slurm import SlurmLauncher
+from paceline.launch.slurm_nodes import allocation_here, first_address
 from paceline.links_spec import specs_from
 from paceline.probe import BACKENDS, LARGEST_BYTES, exchanged_bytes, sweep_sizes
 from paceline.probe_nccl import read_nccl_tests
@@ -201,7 +204,7 @@ def _largest(root: Path, study: Study | None) -> int:
 def _bench(
     root: Path, orders: Sequence[ProbeOrder], python: str | None, join: str | None, wait_s: float
 ) -> Iterator[ProbeBench]:
-    """What the probes are run with; where they need several nodes, those have joined."""
+    """What the probes are run with; where they need several nodes, those of the allocation, or those that join."""
     bench = ProbeBench(
         LocalLauncher(),
         interpreter(python),
@@ -212,6 +215,16 @@ def _bench(
     nodes = max(order.nodes for order in orders)
     if nodes == 1:
         yield bench
+        return
+    if (allocation := allocation_here(os.environ)) is not None:
+        job, names = allocation
+        steps = SlurmLauncher(job, names, first_address(names))
+        if len(names) < nodes:
+            raise UsageError(
+                f"job {job} has {len(names)} nodes, and {nodes} are to be probed",
+                hint=f"salloc --nodes {nodes}",
+            )
+        yield replace(bench, launcher=steps, rendezvous=steps.rendezvous)
         return
     gate = Gate(invitation(join) if join else Invitation(), _say)
     try:

@@ -42,7 +42,8 @@ def _link_lines(link: LinkProbe) -> Iterator[str]:
         fixed = f"and {duration_range_text(link.fixed_s)} for every call"
     if "bytes_per_s" in link.unidentified:
         seen = rate_text(link.bytes_per_s.value)
-        yield f"  bandwidth at least {seen}: even the largest message is mostly latency (a larger --bytes tells)"
+        most = bytes_text(max(row.size_bytes for row in link.rows))
+        yield f"  bandwidth at least {seen}: latency and noise hide it up to {most} (larger --bytes, more --seconds)"
     else:
         yield f"  bandwidth {rate_range_text(link.bytes_per_s)}"
     yield f"  latency   {duration_range_text(link.latency_s)} per hop, {fixed}"
