@@ -230,7 +230,10 @@ def study(
             print_plan(folder, wanted, results=read_results(folder), bench=bench, file=sys.stdout)
         return
     wait_s = units.duration(join_wait) if join_wait else JOIN_WAIT_S
-    with ready(folder, wanted, bench, join=join, wait_s=wait_s, retry_failed=retry_failed) as bench:
+    with (
+        terminated_like_interrupted(),
+        ready(folder, wanted, bench, join=join, wait_s=wait_s, retry_failed=retry_failed) as bench,
+    ):
         measure(folder, wanted, bench=bench, retry_failed=retry_failed, json=json)
 
 

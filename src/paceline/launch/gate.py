@@ -12,7 +12,7 @@ import contextlib
 import secrets
 import select
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from paceline import __version__
@@ -122,9 +122,9 @@ class Gate:
         self.members.append(member)
         return member
 
-    def heard(self) -> None:
-        """Take in what nodes say between trials, so that one that left is known to have left."""
-        for member in self.present:
+    def heard(self, beside: Sequence[Member] = ()) -> None:
+        """Take in what nodes say that have no part in a trial (all but those in `beside`), and say that we are here."""
+        for member in [member for member in self.present if member not in beside]:
             try:
                 while (message := member.wire.receive(0.0)) is not None:
                     if message.kind == "leaving":

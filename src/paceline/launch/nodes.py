@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,9 @@ _FETCH_S = 60.0
 _PING_S = 5.0
 
 
+_HEARTBEAT = struct.Struct("<QdQQ")  # steps, seconds, pid, phase; see docs/format.md
+
+
 @dataclass(slots=True)
 class _Part:
     """One joined node's part in a trial."""
@@ -41,14 +45,16 @@ class _Part:
     member: Member
     code: int | None = None
     done: bool = False
+    pids: set[int] = field(default_factory=set)  # of its workers
 
 
 class NodesLaunch:
-    """One trial under way on several nodes."""
+    """One trial under way on this node and on some of those that have joined; the others are kept awake."""
 
-    def __init__(self, here: LocalLaunch, parts: Sequence[_Part], command: Command) -> None:
+    def __init__(self, here: LocalLaunch, parts: Sequence[_Part], command: Command, gate: Gate) -> None:
         self._here = here
         self._parts = parts
+        self._gate = gate
         self._folder = Path(command.trial_dir)
         self._failed_s: float | None = None
         self._spoke_s = time.monotonic()
@@ -70,11 +76,11 @@ class NodesLaunch:
         return bad if waited or None not in codes else None
 
     def ask_stacks(self, pid: int) -> bool:
-        """Ask here, and every other node: each asks only a process that carries the tag of this trial."""
-        asked = self._here.ask_stacks(pid)
+        """Ask on the node whose worker it is: elsewhere the same number may be a torchrun, which would die of it."""
         for part in self._parts:
-            asked |= self._told(part, "stacks", pid=pid)
-        return asked
+            if pid in part.pids:
+                return self._told(part, "stacks", pid=pid)
+        return self._here.ask_stacks(pid)
 
     def end(self) -> None:
         """End the trial on every node and fetch what it left there. Safe to call twice."""
@@ -112,8 +118,10 @@ class NodesLaunch:
     def _take(self, part: _Part, message: Message) -> None:
         match message.kind:
             case "file":
-                first = message.values.get("first") is True
-                written(self._folder, message.values.get("name"), message.body, first=first)
+                name, first = message.values.get("name"), message.values.get("first") is True
+                written(self._folder, name, message.body, first=first)
+                if str(name).startswith("heartbeat-") and len(message.body) >= _HEARTBEAT.size:
+                    part.pids.add(_HEARTBEAT.unpack_from(message.body)[2])
             case "ended":
                 part.code = int(str(message.values["code"]))
             case "done":
@@ -138,6 +146,7 @@ class NodesLaunch:
             self._spoke_s = time.monotonic()
             for part in self._parts:
                 self._told(part, "here")
+            self._gate.heard(beside=[part.member for part in self._parts])
 
     def _note_loss(self, member: Member) -> None:
         data = {"node": member.node, "host": member.host, "reason": f"{member.name} was lost: {member.lost}"}
@@ -160,16 +169,20 @@ class NodesLauncher:
         host = f"[{address}]" if ":" in address else address
         return Rendezvous(f"{host}:{free_port(address)}", f"{trial.id}-{os.getpid()}")
 
-    def start(self, command: Command, output: BinaryIO) -> LocalLaunch | NodesLaunch:
+    def start(self, command: Command, output: BinaryIO) -> NodesLaunch:
         nodes = _nodes_of(command)
         if nodes == 1:
-            return self.local.start(command, output)
-        members = self.gate.present[: nodes - 1]
+            return NodesLaunch(self.local.start(command, output), (), command, self.gate)
+        # one that was lost a moment ago takes part as lost, so that the trial ends at once and says so
+        lost = [member for member in reversed(self.gate.members) if member.lost is not None]
+        members = [*self.gate.present, *lost][: nodes - 1]
         archive = packed(Path(command.trial_dir) / "agent")
         parts = []
         for member in members:
             part = _Part(member)
             parts.append(part)
+            if member.lost is not None:
+                continue
             try:
                 member.wire.send(
                     "start",
@@ -187,7 +200,7 @@ class NodesLauncher:
         own = on_node(
             command, address=way.address, interface=way.interface, holds=True, environment=os.environ
         )
-        return NodesLaunch(self.local.start(own, output), parts, command)
+        return NodesLaunch(self.local.start(own, output), parts, command, self.gate)
 
     def end_leftovers(self, study_tag: str) -> int:
         return self.local.end_leftovers(study_tag)
@@ -209,8 +222,8 @@ class NodesLauncher:
         return f"needs {trial.point.nodes} nodes, {here} {'is' if here == 1 else 'are'} here"
 
     def _address(self) -> str:
-        return self.gate.present[0].wire.own_address
+        return (self.gate.present or self.gate.members)[0].wire.own_address
 
 
 def _nodes_of(command: Command) -> int:
-    return int(command.argv[command.argv.index("--nnodes") + 1])
+    return int(command.argv[command.argv.index("--nnodes") + 1]) if "--nnodes" in command.argv else 1

@@ -84,7 +84,7 @@ class Wire:
         try:
             self._socket.sendall(frame)
         except OSError as problem:
-            raise WireLost(str(problem) or type(problem).__name__) from problem
+            raise WireLost(_cause(problem)) from problem
 
     def receive(self, wait_s: float) -> Message | None:
         """The next message, or None when it has not wholly arrived within `wait_s`."""
@@ -107,7 +107,7 @@ class Wire:
                 return False
             data = self._socket.recv(1 << 20)
         except (OSError, ValueError) as problem:
-            raise WireLost(str(problem) or type(problem).__name__) from problem
+            raise WireLost(_cause(problem)) from problem
         if not data:
             raise WireLost("the connection was closed")
         self._buffer += data
@@ -151,7 +151,7 @@ def desk_handshake(connection: socket.socket, token: str) -> Wire:
             )
         connection.sendall(_proof(token, b"desk", ours + theirs))
     except OSError as problem:
-        raise WireLost(str(problem) or type(problem).__name__) from problem
+        raise WireLost(_cause(problem)) from problem
     return Wire(connection, _proof(token, b"key", ours + theirs), desk=True)
 
 
@@ -182,8 +182,16 @@ def node_handshake(connection: socket.socket, token: str, *, greeting_s: float =
                 hint="copy the whole line that the study printed: paceline join TOKEN@HOST:PORT",
             )
     except OSError as problem:
-        raise WireLost(str(problem) or type(problem).__name__) from problem
+        raise WireLost(_cause(problem)) from problem
     return Wire(connection, _proof(token, b"key", both), desk=False)
+
+
+def _cause(problem: OSError | ValueError) -> str:
+    if isinstance(problem, ConnectionError):
+        return "the connection was closed"
+    if isinstance(problem, TimeoutError):
+        return "no answer in time"
+    return str(problem) or type(problem).__name__
 
 
 def _keep_alive(connection: socket.socket) -> None:
