@@ -13,8 +13,9 @@ from paceline.report.bucket_charts import bucket_figure
 from paceline.report.charts import scaling_figures
 from paceline.report.decision_charts import decision_figure
 from paceline.report.draw import can_draw, pdf, png, svg
+from paceline.report.grid_charts import grid_figures
 from paceline.report.link_charts import device_table, link_figure, link_table
-from paceline.report.point_charts import bus_figure, grid_figures, memory_figure
+from paceline.report.point_charts import bus_figure, memory_figure
 from paceline.report.sections import sections
 from paceline.report.series import lines
 from paceline.report.step_charts import split_figure
@@ -310,11 +311,30 @@ def test_the_bus_chart_has_the_points_that_exchange():
 
 
 def test_a_grid_says_how_a_cell_without_a_measurement_ended():
-    step, memory = grid_figures(replace(FULL, points=(*WEAK, OOM)))
-    cells = {(row["batch"], row["workers"]): row["text"] for row in step.spec["data"]["values"]}
+    step, _, memory = grid_figures(replace(FULL, points=(*WEAK, OOM)))
+    cells = {(row["y"], row["x"]): row["text"] for row in step.spec["data"]["values"]}
     assert cells[64, 1] == "40.0 ms"
     assert cells[1024, 1] == "oom"
     assert memory.id == "grid-memory"
+
+
+def test_two_varied_flags_are_a_grid_at_the_largest_count_and_one_flag_is_a_grid_against_workers():
+    def varied(workers, **flags):
+        base = measured(workers, 0.9)
+        named = tuple((f"--{key}", value) for key, value in flags.items())
+        where = f"w{workers}-{'-'.join(flags.values())}"
+        return replace(base, accuracy=Estimate(0.9), point=replace(base.point, id=where, varied=named))
+
+    both = tuple(varied(n, depth=d, width=w) for n in (1, 2) for d in "12" for w in ("64", "128"))
+    step, metric, _ = grid_figures(replace(FULL, points=both, convergence=None))
+    assert step.title == "Step time by width and depth"
+    assert "at 2 workers" in step.caption
+    assert [(row["x"], row["y"]) for row in step.spec["data"]["values"]] == [
+        ("1", "64"), ("1", "128"), ("2", "64"), ("2", "128"),
+    ]  # fmt: skip
+    assert {row["text"] for row in metric.spec["data"]["values"]} == {"0.900"}
+    one = tuple(varied(n, depth=d) for n in (1, 2) for d in "12")
+    assert grid_figures(replace(FULL, points=one))[0].title == "Step time by depth and workers"
 
 
 def test_one_batch_is_no_grid_and_neither_are_two_backends():
@@ -362,7 +382,7 @@ def test_every_chart_is_plain_data_and_its_caption_names_both_axes():
                 " by gradient bucket",
                 " by worker ",
                 " by configuration",
-                "(horizontal)",
+                ", horizontal)",
             )
         )
     assert len({one.id for one in found}) == len(found)

@@ -79,7 +79,7 @@ def test_sections_come_in_the_order_of_reading_and_only_with_data(full):
     titles = re.findall(r"<h2 id=[^>]*>([^<]*)</h2>", full)
     assert titles == [
         "What to do", "Thresholds", "Speed-up and efficiency", "Where the step goes", "Exchange", "Accuracy",
-        "Batch and workers", "Memory, utilisation, stragglers", "Decision and projection", "Findings", "Failed trials", "Provenance",
+        "Grids", "Memory, utilisation, stragglers", "Decision and projection", "Findings", "Failed trials", "Provenance",
         "What the words mean",
     ]  # fmt: skip
     empty = page([("", Analysis("Nothing was measured.", (), ()))])

@@ -47,7 +47,7 @@ def decision_figure(analysis: Analysis) -> Figure | None:
 
 def _choices(rows: Sequence[dict[str, object]]) -> list[Spec]:
     tooltip: list[Spec] = [
-        {"field": "name", "type": "nominal", "title": "workers"},
+        {"field": "workers", "type": "quantitative"},
         {"field": "time_text", "type": "nominal", "title": "time"},
         {"field": "cost_text", "type": "nominal", "title": "cost"},
         {"field": "basis", "type": "nominal", "title": "basis"},
@@ -85,7 +85,14 @@ def _choices(rows: Sequence[dict[str, object]]) -> list[Spec]:
         {
             "data": {"values": list(rows)},
             "mark": {"type": "text", "align": "left", "dx": 9, "dy": -9, "color": INK, "fontWeight": 600},
-            "encoding": {"text": {"field": "name"}},
+            "encoding": {"text": {"field": "workers", "type": "quantitative", "format": "d"}},
+        }
+    )
+    layers.append(
+        {
+            "data": {"values": [row for row in rows if row["chosen"]]},
+            "mark": {"type": "text", "dy": 19, "fontStyle": "italic"},
+            "encoding": {"text": {"value": "recommended"}},
         }
     )
     return layers
@@ -126,10 +133,9 @@ def _limits(decision: Decision, factor: float) -> list[Spec]:
 
 def _row(option: Option, factor: float, decision: Decision) -> dict[str, object]:
     time, cost = option.time_s, option.cost
-    chosen = option.workers == decision.chosen
     return {
         "workers": option.workers,
-        "name": f"{option.workers}{' recommended' if chosen else ''}",
+        "chosen": option.workers == decision.chosen,
         "time": time.value * factor,
         "time_low": (time.value if time.low is None else time.low) * factor,
         "time_high": (time.value if time.high is None else time.high) * factor,

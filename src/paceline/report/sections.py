@@ -12,8 +12,9 @@ from paceline.report.bucket_charts import bucket_figure
 from paceline.report.charts import scaling_figures
 from paceline.report.decision_charts import decision_figure
 from paceline.report.document import Figure, Section, Table
+from paceline.report.grid_charts import grid_figures
 from paceline.report.link_charts import device_table, link_figure, link_table
-from paceline.report.point_charts import accuracy_figure, bus_figure, grid_figures, memory_figure
+from paceline.report.point_charts import accuracy_figure, bus_figure, memory_figure
 from paceline.report.step_charts import split_figure
 from paceline.report.worker_charts import straggler_figure, utilisation_figure
 from paceline.units import percent_text
@@ -55,7 +56,7 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
             figures=(*accuracy_figures(analysis), *_present(accuracy_figure(analysis))),
             tables=_present(comparison_table(analysis), answer_tables.convergence_table(analysis)),
         ),
-        Section("grids", "Batch and workers", figures=grid_figures(analysis)),
+        Section("grids", "Grids", figures=grid_figures(analysis)),
         Section(
             "memory",
             "Memory, utilisation, stragglers",

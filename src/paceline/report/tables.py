@@ -32,7 +32,12 @@ def scaling_table(analysis: Analysis) -> Table | None:
     order = list(dict.fromkeys(names.values()))
     points = sorted(analysis.points, key=lambda p: (order.index(names[p.point]), p.point.workers))
     rows = [_measured_row(p, _time(p, kind), factor, names[p.point]) for p in points]
-    rows += [_projected_row(p, factor) for p in analysis.projections if p.time_kind in (kind, "sample")]
+    lines = {p.point.id: names[p.point] for p in analysis.points}
+    rows += [
+        _projected_row(p, factor, lines.get(p.baseline or "", UNKNOWN))
+        for p in analysis.projections
+        if p.time_kind in (kind, "sample")
+    ]
     rows += [(UNKNOWN, str(refusal.workers), *([UNKNOWN] * 8), "refused") for refusal in analysis.refusals]
     heads: tuple[str, ...] = (
         "line",
@@ -185,10 +190,10 @@ def _measured_row(profile: Profile, time: Estimate | None, factor: float, name: 
     )
 
 
-def _projected_row(projection: Projection, factor: float) -> tuple[str, ...]:
+def _projected_row(projection: Projection, factor: float, name: str) -> tuple[str, ...]:
     batch = projection.per_worker_batch
     return (
-        UNKNOWN,
+        name,
         str(projection.workers),
         str(projection.nodes),
         count_text(batch),
