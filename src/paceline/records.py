@@ -84,7 +84,7 @@ class Study:
     nodes: tuple[int, ...] = ()  # empty: one node; else workers are nodes x workers_per_node
     workers_per_node: tuple[int, ...] = ()
     goal: Goal | None = None  # None: steps are timed; else every trial is a training, and every repeat a seed
-    memory_limit_bytes: int | None = None  # of every worker's own memory on the host
+    memory_limit_bytes: int | None = None  # of every worker on the host, beyond what it has when torch is imported
     slurm: Allocation | None = None  # None: on machines that are here; else in an allocation of Slurm
 
 

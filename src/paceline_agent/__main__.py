@@ -16,6 +16,9 @@ from typing import Any
 
 from paceline_agent import entry, files, host
 from paceline_agent.agent import Agent
+from paceline_agent.guard import guarded
+
+_ONEDNN = ("could not create a primitive", "could not create a memory", "std::bad_alloc")
 
 
 def main(argv: list[str]) -> None:
@@ -27,7 +30,7 @@ def main(argv: list[str]) -> None:
         host.die_with_parent()
     agent = entry.start()
     if agent is not None:
-        host.limit_memory(agent.settings.memory_limit_bytes)
+        guarded(agent.recorder, host.limit_memory)(agent.settings.memory_limit_bytes)
         _redirect_output(agent.settings.folder)
     sys.argv = target
     try:
@@ -93,17 +96,20 @@ def _write_exception(agent: Agent, error: BaseException) -> None:
                     -8000:
                 ],
                 "step": agent.recorder.k,
-                "oom": is_out_of_memory(error),
+                "oom": is_out_of_memory(error, limited=agent.settings.memory_limit_bytes is not None),
             },
         )
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """torch.OutOfMemoryError, a host MemoryError, or the plain RuntimeError of torch's CPU allocator."""
+def is_out_of_memory(error: BaseException, *, limited: bool = False) -> bool:
+    """torch.OutOfMemoryError, a host MemoryError, or the plain RuntimeError of torch's CPU allocator.
+
+    Where memory is limited on purpose, oneDNN's only word for it, too."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     text = str(error)
-    return isinstance(error, RuntimeError) and ("DefaultCPUAllocator: can't allocate memory" in text)
+    words = ["DefaultCPUAllocator: can't allocate memory", *(_ONEDNN if limited else ())]
+    return isinstance(error, RuntimeError) and any(word in text for word in words)
 
 
 if __name__ == "__main__":

@@ -41,9 +41,14 @@ def die_with_parent() -> None:
 
 
 def limit_memory(most_bytes: Optional[int]) -> None:
-    """Let this process, and those that it starts, have so much memory of their own (heap and anonymous maps) each."""
-    if most_bytes is not None:
-        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
+    """Let this process take so much more memory of its own (heap and anonymous maps) than it has now, torch imported.
+
+    What is limited is then data, weights, gradients and activations, as on a device of that size."""
+    if most_bytes is None:
+        return
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        held = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:"))
+    resource.setrlimit(resource.RLIMIT_DATA, (held + most_bytes, held + most_bytes))
 
 
 def cpu_seconds() -> dict[str, Optional[float]]:

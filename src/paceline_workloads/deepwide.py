@@ -58,6 +58,7 @@ def task(asked: Options, given: argparse.Namespace) -> Task:
         metrics=_metrics,
         goal="val_psnr_db",
         draws=4,
+        judged_together=25,  # of a wide network a forward takes memory too
     )
 
 

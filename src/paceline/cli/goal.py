@@ -36,7 +36,7 @@ Metric = Annotated[
 ]
 LowerIsBetter = Annotated[bool, typer.Option(help="The metric falls as it gets better.")]
 SeedFlag = Annotated[str | None, typer.Option(help="The script's flag for its seed.")]
-MemoryLimit = Annotated[str | None, typer.Option(help="Most memory of every worker on the host: 2GB.")]
+MemoryLimit = Annotated[str | None, typer.Option(help="Memory of every worker on the host beyond torch itself: 2GB.")]
 
 Vary = tuple[tuple[str, tuple[str, ...]], ...]
 

@@ -43,6 +43,7 @@ VERBS = {
         "Run a script written for Horovod, or migrate it to DDP.",
     ),
     "train": ("paceline.cli.train_cmd", "train", "Train to the end; curve, plateau, time to accuracy."),
+    "recipe": ("paceline.cli.recipe_cmd", "recipe", "Repeat a classic multi-worker lab, and answer it."),
     "data": ("paceline.cli.data_cmd", "data", "Download published data, checked and resumed."),
     "lab": (
         "paceline.cli.lab_cmd",

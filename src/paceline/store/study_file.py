@@ -14,7 +14,7 @@ from paceline.records import Study
 from paceline.store.atomic import write_text
 from paceline.store.study_schema import StudyFile, study_file, study_of
 
-__all__ = ["read_study", "toml_text", "write_study"]
+__all__ = ["read_study", "study_text", "toml_text", "write_study"]
 
 
 def read_study(path: Path) -> Study:
@@ -38,9 +38,15 @@ def read_study(path: Path) -> Study:
 
 def write_study(path: Path, study: Study) -> None:
     """Record what was asked."""
-    data = study_file(study).model_dump(exclude_none=True, exclude={"workers"} if study.nodes else None)
     write_text(
-        path, "# What was asked. `paceline study` on this folder runs what is missing.\n" + toml_text(data)
+        path, "# What was asked. `paceline study` on this folder runs what is missing.\n" + study_text(study)
+    )
+
+
+def study_text(study: Study) -> str:
+    """The study as the TOML that asks for it."""
+    return toml_text(
+        study_file(study).model_dump(exclude_none=True, exclude={"workers"} if study.nodes else None)
     )
 
 

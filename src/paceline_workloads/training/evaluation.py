@@ -21,10 +21,9 @@ from paceline_workloads.training.workers import Workers
 
 __all__ = ["evaluate", "own_chunks", "same_buffers"]
 
-_CHUNK = 250
 
 
-def own_chunks(samples: int, *, rank: int, workers: int, size: int = _CHUNK) -> list[list[int]]:
+def own_chunks(samples: int, *, rank: int, workers: int, size: int) -> list[list[int]]:
     """The chunks of this worker: together the workers have every sample once."""
     starts = range(0, samples, size)[rank::workers]
     return [list(range(start, min(start + size, samples))) for start in starts]
@@ -34,10 +33,11 @@ def own_chunks(samples: int, *, rank: int, workers: int, size: int = _CHUNK) -> 
 def evaluate(task: Task, network: nn.Module, test: WithDraws, workers: Workers) -> dict[str, float]:
     """The metrics of these weights on all of the test data."""
     network.eval()
-    chunks = own_chunks(len(test), rank=workers.rank, workers=workers.count)
+    size = task.judged_together
+    chunks = own_chunks(len(test), rank=workers.rank, workers=workers.count, size=size)
     loader = DataLoader(test, batch_sampler=chunks, collate_fn=_whole)
     sums = [_chunk_sums(task, network, batch, workers.device) for batch in loader]
-    table = _table(sums, count=-(-len(test) // _CHUNK), workers=workers)
+    table = _table(sums, count=-(-len(test) // size), workers=workers)
     return task.metrics(table.sum(0).cpu())
 
 
