@@ -2,6 +2,8 @@
 
 import pytest
 
+from paceline.store.paths import StudyFolder
+from paceline.store.trial_files import read_results
 from tests.desk import SCRIPTS, SMALL, desk, processes_of
 from tests.slurm_cluster import absent, cluster
 from tests.test_slurm import Watching, jobs_of, states_of, wait_for
@@ -44,6 +46,8 @@ def test_a_node_that_dies_puts_the_job_back_and_the_study_goes_on(slurm, tmp_pat
     assert study.end(400) == 0, study.said
     assert "started again once" in study.said
     assert states_of(tmp_path / "s") == {"n1-w1-1": "ok", "n2-w2-1": "ok"}
+    two = next(r for r in read_results(StudyFolder(tmp_path / "s")) if r.trial.point.nodes == 2)
+    assert {sample.node for sample in two.telemetry} == {0, 1}
     assert jobs_of(tmp_path / "s") == [job]
     assert not processes_of(tmp_path / "s")
 

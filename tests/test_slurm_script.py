@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import UsageError
+from paceline.launch.slurm_look import answers, short_lines
 from paceline.records import Allocation, Study, Workload
 from paceline.slurm import Job, checked_allocation, sbatch_script, signal_lead_s, time_text
 from paceline.slurm_state import (
@@ -215,6 +216,19 @@ def test_who_waits_is_told_why():
 def test_an_end_is_told_with_its_cause_and_what_is_kept(job, says):
     assert ended_text(job, left=3).startswith(says)
     assert ended_text(job, left=3).endswith("what was measured is kept")
+
+
+def test_answers_of_many_nodes_are_read_from_mixed_short_lines():
+    said = [{"facts": {"node": node, "beside": ["x" * 3000]}} for node in range(3)]
+    lines = [line for node in range(3) for line in short_lines(node, said[node])]
+    assert max(map(len, lines)) < 500
+    mixed = sorted(lines, key=lambda line: line[::-1])
+    assert sorted(map(str, answers("\n".join(["noise", *mixed])))) == sorted(map(str, said))
+
+
+def test_an_answer_with_a_piece_missing_is_no_answer():
+    lines = short_lines(0, {"a": "x" * 3000})
+    assert answers("\n".join(lines[:2] + lines[3:])) == []
 
 
 def test_a_node_that_does_not_answer_is_in_trouble():

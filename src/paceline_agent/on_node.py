@@ -32,7 +32,7 @@ def main(argv: List[str]) -> None:
     except OSError as problem:
         sys.exit(f"node {name} has no way to the first node, {host}: {problem.strerror or problem}")
     if not command:
-        print(json.dumps(facts(name, folder, address, interface)), flush=True)
+        print(json.dumps(facts(name, folder, address, interface)), flush=True)  # short: srun cuts long lines
         return
     if not os.path.isdir(folder):
         sys.exit(

@@ -54,7 +54,7 @@ def print_plan(
         command = trial_command_at(folder, study, own[0], bench)
         say.append(f"    cd {shlex.quote(command.directory)} && {command_line(command)}")
     threads = _count(bench.threads, "CPU thread", "CPU threads")
-    if study.slurm is not None and study.threads is None:
+    if study.slurm is not None and study.slurm.exclusive and study.threads is None:
         threads = "The node's CPUs / most workers of a node: CPU threads"
     say.append(f"{threads} per worker, the same at every point (OMP_NUM_THREADS).")
     trials = _count(len(todo), "trial", "trials")

@@ -12,13 +12,13 @@ from functools import partial
 from paceline.cli.plan_text import print_plan
 from paceline.cli.progress import progress_listener
 from paceline.cli.ready import judged, refusal_of
+from paceline.cli.slurm_options import inside_allocation
 from paceline.cli.study import finish, measure, terminated_like_interrupted
 from paceline.config import with_args_batch
 from paceline.errors import Interrupted, NothingMeasured, PacelineError, UsageError
-from paceline.launch.command import INTERFACE_VARIABLES, threads_per_worker
+from paceline.launch.command import INTERFACE_VARIABLES
 from paceline.launch.facts import Subject
 from paceline.launch.interpreter import package_folder
-from paceline.launch.processes import cores
 from paceline.launch.slurm import SlurmLauncher
 from paceline.launch.slurm_client import present
 from paceline.launch.slurm_nodes import allocation_here, first_address, looked_at, looked_into
@@ -45,11 +45,6 @@ _LAG_S = (
 )
 
 
-def inside_allocation() -> bool:
-    """Whether this desk already lies in an allocation, where trials can be started."""
-    return bool(os.environ.get("SLURM_JOB_ID") and os.environ.get("SLURM_JOB_NODELIST"))
-
-
 def on_slurm(
     folder: StudyFolder, study: Study, *, bench: Bench, emit: str | None, retry_failed: bool, json: bool
 ) -> None:
@@ -57,26 +52,19 @@ def on_slurm(
     if emit is not None:
         if emit != "sbatch" or study.slurm is None:
             raise UsageError(f"--emit {emit} without --on slurm is nothing", hint="--on slurm --emit sbatch")
-        emit_script(folder, with_threads(study))
+        emit_script(folder, with_threads(study, bench))
     elif inside_allocation():
-        given = os.environ.get("SLURM_CPUS_ON_NODE", "")
-        have = int(given) if given.isdigit() else cores()
-        count = threads_per_worker(study, environment=os.environ, cores=have)
-        bench = slurm_bench(folder, study, replace(bench, threads=count))
-        measure(folder, replace(study, threads=count), bench=bench, retry_failed=retry_failed, json=json)
+        study = replace(study, threads=bench.threads)
+        measure(folder, study, bench=slurm_bench(folder, study, bench), retry_failed=retry_failed, json=json)
     else:
-        study = with_threads(study)
-        bench = replace(bench, threads=study.threads or bench.threads)
-        study_on_slurm(folder, study, bench=bench, retry_failed=retry_failed, json=json)
+        study_on_slurm(folder, with_threads(study, bench), bench=bench, retry_failed=retry_failed, json=json)
 
 
-def with_threads(study: Study) -> Study:
+def with_threads(study: Study, bench: Bench) -> Study:
     """The study with its CPU threads, for which CPUs are asked; on exclusive nodes the job shares out what it finds."""
     assert study.slurm is not None
-    given = study.threads is not None or os.environ.get("OMP_NUM_THREADS")
-    if study.slurm.exclusive and not given:
-        return study
-    return replace(study, threads=threads_per_worker(study, environment=os.environ, cores=1))
+    free = study.slurm.exclusive and study.threads is None and not os.environ.get("OMP_NUM_THREADS")
+    return study if free else replace(study, threads=bench.threads)
 
 
 def emit_script(folder: StudyFolder, study: Study) -> None:

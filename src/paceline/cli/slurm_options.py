@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from paceline import units
 from paceline.errors import UsageError
+from paceline.launch.processes import cores
 from paceline.records import Allocation, Study
 from paceline.slurm import checked_allocation
 
@@ -25,6 +27,8 @@ __all__ = [
     "Prologue",
     "SbatchOption",
     "Time",
+    "cores_for",
+    "inside_allocation",
     "with_allocation",
 ]
 
@@ -52,6 +56,19 @@ Emit = Annotated[
     str | None,
     typer.Option(metavar="sbatch", help="Slurm: write and print the script; submit nothing."),
 ]
+
+
+def inside_allocation() -> bool:
+    """Whether this desk already lies in an allocation, where trials can be started."""
+    return bool(os.environ.get("SLURM_JOB_ID") and os.environ.get("SLURM_JOB_NODELIST"))
+
+
+def cores_for(study: Study) -> int:
+    """The cores of a node that its workers share: this machine's, or those that Slurm gives and is asked for."""
+    given = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    if study.slurm is None or (inside_allocation() and not given.isdigit()):
+        return cores()
+    return int(given) if inside_allocation() else max(study.workers_per_node or study.workers)
 
 
 def with_allocation(

@@ -48,13 +48,13 @@ from paceline.cli.slurm_options import (
     Prologue,
     SbatchOption,
     Time,
+    cores_for,
     with_allocation,
 )
 from paceline.errors import Interrupted, NothingMeasured, UsageError
 from paceline.launch.command import threads_per_worker
 from paceline.launch.interpreter import interpreter, package_folder, workloads_path
 from paceline.launch.local import LocalLauncher
-from paceline.launch.processes import cores
 from paceline.plan import plan_study
 from paceline.records import Analysis, Study
 from paceline.run.clock import SystemClock
@@ -215,14 +215,15 @@ def study(
     wanted = checked_goal(config.with_args_batch(wanted), python=python_of(wanted))
     if os.pathsep in str(folder.root.absolute()):
         raise UsageError(f"the folder {folder.root} has a {os.pathsep!r} in its name", hint="choose --out")
-    count = threads_per_worker(wanted, environment=os.environ, cores=cores())
+    count = threads_per_worker(wanted, environment=os.environ, cores=cores_for(wanted))
     bench = bench_of(wanted, threads=count)
     if emit is not None or (wanted.slurm is not None and not dry_run):
         from paceline.cli.slurm_cmd import on_slurm  # here: it ends a study as this file does
 
         on_slurm(folder, wanted, bench=bench, emit=emit, retry_failed=retry_failed, json=json)
         return
-    wanted = replace(wanted, threads=count)
+    if wanted.slurm is None:
+        wanted = replace(wanted, threads=count)
     if dry_run:
         if json:
             print_json(asdict(plan_study(wanted)))

@@ -58,7 +58,7 @@ def job_state(job_id: str) -> JobState:
     if job is not None:
         return job
     if "invalid job id" not in shown.stderr.lower():
-        raise SlurmSilent(f"scontrol show job {job_id}: {_said(shown)}", hint="try again in a minute")
+        raise SlurmSilent(f"scontrol show job {job_id}: {_said(shown)}", hint="ask again in a minute")
     for source in ([], ["--completion"]):
         told = _call("sacct", *source, "-n", "-P", "-j", job_id, "-o", "JobID,State,ExitCode")
         job = job_from_sacct(job_id, told.stdout) if told.returncode == 0 else None
@@ -71,7 +71,7 @@ def job_named(name: str) -> str | None:
     """The id of a live job of this user with this name; the newest of several."""
     listed = _call("squeue", "--me", "--noheader", "--name", name, "--format", "%A")
     if listed.returncode:
-        raise SlurmSilent(f"squeue: {_said(listed)}", hint="try again in a minute")
+        raise SlurmSilent(f"squeue: {_said(listed)}", hint="ask again in a minute")
     return max((line.strip() for line in listed.stdout.splitlines() if line.strip()), key=int, default=None)
 
 
@@ -80,7 +80,7 @@ def hostnames(node_list: str) -> tuple[str, ...]:
     done = _call("scontrol", "show", "hostnames", node_list)
     names = tuple(done.stdout.split())
     if done.returncode or not names:
-        raise SlurmSilent(f"scontrol show hostnames {node_list}: {_said(done)}", hint="try again in a minute")
+        raise SlurmSilent(f"scontrol show hostnames {node_list}: {_said(done)}", hint="ask again in a minute")
     return names
 
 

@@ -16,6 +16,7 @@ from paceline.launch.facts import Subject
 from paceline.launch.slurm import SlurmLauncher
 from paceline.launch.slurm_client import hostnames, node_lines
 from paceline.launch.slurm_container import contained
+from paceline.launch.slurm_look import answers
 from paceline.preflight import Facts
 from paceline.records_json import record_from
 from paceline.slurm_state import node_address
@@ -96,7 +97,9 @@ def _asked(
         if _NOT_YET not in done.stderr:
             break
         time.sleep(_AGAIN_S)  # a node that has just come back takes no steps for some seconds
-    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    said = answers(done.stdout) or [
+        json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")
+    ]
     if done.returncode or len(said) < every:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         own = [line for line in lines if not line.startswith("srun:")]
