@@ -179,9 +179,11 @@ def test_a_worker_is_on_the_device_that_lists_it_else_on_its_share_of_the_visibl
     assert listed.power_watts is None  # this device does not tell
     assert listed.throttled == ("sw_power_cap", "hw_thermal_slowdown")
     assert devices.use(8, {"LOCAL_RANK": "1"}).device == "GPU-1"
-    assert devices.use(8, {"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": "1,0"}).device == "GPU-1"
-    assert devices.use(8, {"LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": "GPU-1,GPU-0"}).device == "GPU-0"
-    assert devices.use(8, {"LOCAL_RANK": "2"}) is None
+    assert devices.use(9, {"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": "1,0"}).device == "GPU-1"
+    assert devices.use(10, {"LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": "GPU-1,GPU-0"}).device == "GPU-0"
+    assert devices.use(11, {"LOCAL_RANK": "2"}) is None
+    assert devices.use(12, {}) is None  # which of the two a script took by itself is unknown
+    assert devices.use(13, {"CUDA_VISIBLE_DEVICES": "1"}).device == "GPU-1"
 
 
 def test_without_a_driver_nothing_is_said_about_devices(monkeypatch):

@@ -48,10 +48,13 @@ class Devices:
         self._handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
         self._names = [_text(nvml.nvmlDeviceGetUUID(handle)) for handle in self._handles]
         self.driver = _text(nvml.nvmlSystemGetDriverVersion())
+        self._found: dict[int, int | None] = {}  # where each worker was found: asking every device costs
 
     def use(self, pid: int, environment: Mapping[str, str]) -> DeviceUse | None:
         """What the device of this worker does now; None when it has none."""
-        index = self._index(pid, environment)
+        if pid not in self._found:
+            self._found[pid] = self._index(pid, environment)
+        index = self._found[pid]
         if index is None:
             return None
         nvml, handle = self._nvml, self._handles[index]
@@ -80,8 +83,9 @@ class Devices:
         visible = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
         chosen = [self._named(name.strip()) for name in visible] if visible else range(len(self._handles))
         local = environment.get("LOCAL_RANK", "")
-        at = int(local) if local.isdigit() else 0
-        return chosen[at] if at < len(chosen) else None
+        if not local.isdigit():  # a script that starts its own workers: which of several it took is unknown
+            return chosen[0] if len(chosen) == 1 else None
+        return chosen[int(local)] if int(local) < len(chosen) else None
 
     def _named(self, name: str) -> int | None:
         if name.isdigit():
