@@ -2,6 +2,7 @@
 
 import pytest
 
+from paceline.cluster import cluster_from
 from paceline.data import shipped
 from paceline.errors import UsageError
 from paceline.links import Transport, declared
@@ -146,3 +147,25 @@ def test_every_shipped_device_has_a_source_a_date_and_a_link_that_exists():
         assert row["date"], name
         assert row["inside"] in KINDS
         assert row["device_names"]
+
+
+def test_a_cluster_file_declares_what_a_probed_link_is_held_against():
+    """Its own kinds count too: one that usually delivers 90 % of 1 GB/s makes 30 % a doubt."""
+    sure = {"delivered_ratio": 0.9, "delivered_sd": 0.05, "latency_s": 1e-5, "latency_sd": 1.0}
+    data = {"kinds": {"ours": sure}, "links": {"between": {"kind": "ours", "bytes_per_s": 1e9}}}
+    declared = cluster_from(data, KINDS).specs
+    links = with_specs([link(bytes_per_s=0.3e9)], [Probe(())], kinds=KINDS, gpus=GPUS, declared=declared)
+    (doubt,) = link_findings(links, KINDS, declared)
+    assert (doubt.id, doubt.value) == ("link-below-spec", pytest.approx(0.3))
+    told = Probe((), specs=(("between", "300MB/s"),))
+    (note,) = link_findings(
+        with_specs([link(bytes_per_s=0.3e9)], [told], kinds=KINDS, gpus=GPUS, declared=declared),
+        KINDS,
+        declared,
+    )
+    assert (note.id, note.value) == ("link-spec", pytest.approx(1.0))
+
+
+def test_a_link_that_a_cluster_file_says_was_measured_promises_nothing():
+    seen = {"links": {"between": {"measured": True, "bytes_per_s": 1e9, "latency_s": 1e-5}}}
+    assert cluster_from(seen, KINDS).specs == {}

@@ -16,12 +16,13 @@ from typing import cast
 from paceline.advise import Prices
 from paceline.answers import Cluster
 from paceline.errors import UsageError
-from paceline.links import LinkBelief, Transport, declared, measured, transports
-from paceline.records import Link
+from paceline.links import LinkBelief, LinkSpec, Transport, declared, measured, transports
+from paceline.records import Link, LinkClass
 
 __all__ = ["cluster_from", "price_from"]
 
 Data = Mapping[str, object]
+_CLASSES: tuple[LinkClass, ...] = ("inside", "between")
 
 
 def cluster_from(data: Data, kinds: Mapping[str, Mapping[str, object]]) -> Cluster:
@@ -49,6 +50,7 @@ def cluster_from(data: Data, kinds: Mapping[str, Mapping[str, object]]) -> Clust
         between=_link(links, "between", known),
         gradient_bytes=size,
         description=str(general.get("name", "")),
+        specs={name: spec for name in _CLASSES if (spec := _spec(links, name, known)) is not None},
     )
 
 
@@ -85,7 +87,7 @@ def _link(links: Data, name: str, known: Mapping[str, Transport]) -> LinkBelief 
                 f"[links.{name}] is measured but lacks bytes_per_s or latency_s", hint="give both"
             )
         return measured(Link(latency, rate, name, "cluster file, measured"))
-    kind = str(row.get("kind", "ethernet" if name == "between" else "pcie4"))
+    kind = _kind(row, name)
     if kind not in known:
         raise UsageError(
             f"[links.{name}] kind = {kind!r} is not known", hint=f"choose one of {', '.join(known)}"
@@ -94,6 +96,21 @@ def _link(links: Data, name: str, known: Mapping[str, Transport]) -> LinkBelief 
     if latency is None:
         return found
     return LinkBelief(found.bytes_per_s, found.bytes_sd, latency, found.latency_sd, found.source)
+
+
+def _spec(links: Data, name: str, known: Mapping[str, Transport]) -> LinkSpec | None:
+    """What a declared link promises; a link that was measured promises nothing."""
+    row = links.get(name)
+    if not isinstance(row, Mapping) or row.get("measured"):
+        return None
+    rate, bits = _number(row, "bytes_per_s"), _number(row, "gbit_per_s")
+    transport = known.get(_kind(row, name))
+    nominal = rate or (bits * 1e9 / 8 if bits else transport.nominal_bytes_per_s if transport else None)
+    return None if nominal is None or transport is None else LinkSpec(transport.name, nominal, transport)
+
+
+def _kind(row: Data, name: str) -> str:
+    return str(row.get("kind", "ethernet" if name == "between" else "pcie4"))
 
 
 def _section(data: Data, name: str) -> dict[str, Mapping[str, object]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from paceline.errors import UsageError
 from paceline.records import Link
 
-__all__ = ["LinkBelief", "Transport", "declared", "measured"]
+__all__ = ["LinkBelief", "LinkSpec", "Transport", "declared", "measured"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,15 @@ class Transport:
     nominal_bytes_per_s: float | None = None
     most_bytes_per_s: float | None = None  # whatever the nominal rate, e.g. the limit of one TCP flow
     source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSpec:
+    """What a link promises: nominal bytes per second in one direction, and the kind that says what usually arrives."""
+
+    name: str
+    bytes_per_s: float
+    transport: Transport | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from paceline.errors import UsageError
-from paceline.links import Transport, transports
+from paceline.links import LinkSpec, Transport, transports
 from paceline.records import DeviceProbe, Finding, LinkClass, LinkProbe, Probe
 from paceline.units import percent_text, rate_range_text, rate_text
 
-__all__ = ["LinkSpec", "class_text", "link_findings", "spec_from", "specs_from", "with_specs"]
+__all__ = ["class_text", "link_findings", "spec_from", "specs_from", "with_specs"]
 
 _RATE = re.compile(r"([0-9]*\.?[0-9]+)\s*([kmgt])(bit|b)(?:it)?(?:/s|ps)?", re.IGNORECASE)
 _PREFIX = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
@@ -26,15 +26,6 @@ _NINETY = 1.645
 _CLASSES: tuple[LinkClass, ...] = ("inside", "between")
 
 Rows = Mapping[str, Mapping[str, object]]
-
-
-@dataclass(frozen=True, slots=True)
-class LinkSpec:
-    """What a link promises: nominal bytes per second in one direction, and the kind that says what usually arrives."""
-
-    name: str
-    bytes_per_s: float
-    transport: Transport | None
 
 
 def class_text(link: LinkClass) -> str:
@@ -77,19 +68,25 @@ def spec_from(text: str, kinds: Rows) -> LinkSpec:
 
 
 def with_specs(
-    links: Sequence[LinkProbe], probes: Sequence[Probe], *, kinds: Rows, gpus: Rows
+    links: Sequence[LinkProbe],
+    probes: Sequence[Probe],
+    *,
+    kinds: Rows,
+    gpus: Rows,
+    declared: Mapping[LinkClass, LinkSpec] | None = None,
 ) -> tuple[LinkProbe, ...]:
-    """The same Links with what is known of their specification."""
+    """The same Links with what is known of their specification. `declared`: what a cluster file says of them."""
     said = {link: text for probe in probes for link, text in probe.specs}
     speeds = [p.interface_bytes_per_s for p in probes if p.interface_bytes_per_s is not None]
     devices = [device for probe in probes for device in probe.devices]
     found = []
     for link in links:
         text = said.get(link.link)
-        if text is None and link.link == "inside" and link.backend == "nccl":
+        spec = (declared or {}).get(link.link) if text is None else spec_from(text, kinds)
+        if spec is None and link.link == "inside" and link.backend == "nccl":
             text = _of_device(devices, gpus)
-        if text is not None:
-            spec = spec_from(text, kinds)
+            spec = None if text is None else spec_from(text, kinds)
+        if spec is not None:
             source = "" if spec.transport is None else spec.transport.source
             link = replace(
                 link,
@@ -102,15 +99,19 @@ def with_specs(
     return tuple(found)
 
 
-def link_findings(links: Sequence[LinkProbe], kinds: Rows) -> tuple[Finding, ...]:
+def link_findings(
+    links: Sequence[LinkProbe], kinds: Rows, declared: Mapping[LinkClass, LinkSpec] | None = None
+) -> tuple[Finding, ...]:
     """What every probed Link delivers of its specification, and whether that is usual."""
     found = []
+    known = transports(kinds)
+    known |= {s.transport.name: s.transport for s in (declared or {}).values() if s.transport is not None}
     for link in links:
         if link.spec is None or not link.spec_bytes_per_s or "bytes_per_s" in link.unidentified:
             continue
         ratio = link.bytes_per_s.value / link.spec_bytes_per_s
-        transport = transports(kinds).get(link.spec.partition(" (")[0].partition("@")[0])
-        low, high = _usual(transport or transports(kinds)["ethernet"])
+        transport = known.get(link.spec.partition(" (")[0].partition("@")[0])
+        low, high = _usual(transport or known["ethernet"])
         what = (
             f"links {class_text(link.link)} carry {rate_range_text(link.bytes_per_s)} over {link.backend}, "
             f"{percent_text(ratio)} of the {rate_text(link.spec_bytes_per_s)} that their specification promises "

@@ -167,7 +167,7 @@ def _link_class(
             "link-class",
             f"{setting.nodes} nodes: no measurement crosses from one node to another, and no link was declared",
             f"measure 2 nodes with 1 worker each ({price_text(observed, 2)}), "
-            "or declare [links.between] in a cluster file",
+            "probe the links (paceline probe --nodes 2), or declare [links.between] in a cluster file",
         )
     neighbours = bool(np.any(observed.workers > observed.nodes))
     if setting.workers > setting.nodes and not neighbours and inside is None:
@@ -176,7 +176,8 @@ def _link_class(
             "link-class",
             f"{setting.workers} workers on {setting.nodes} {'node' if setting.nodes == 1 else 'nodes'}: no measurement "
             "has two workers on one node, and no link was declared",
-            f"measure 2 workers on one node ({price_text(observed, 2)}), or declare [links.inside] in a cluster file",
+            f"measure 2 workers on one node ({price_text(observed, 2)}), probe the links (paceline probe), "
+            "or declare [links.inside] in a cluster file",
         )
     return None
 
@@ -205,7 +206,8 @@ def _not_identifiable(
         "not-identifiable",
         f"only {int(several[0])} workers were measured beside the Baseline: the latency and the rate of the links "
         f"cannot be told apart, so nothing is said beyond {most} workers",
-        f"measure {2 * int(several[0])} workers ({price_text(observed, 2 * int(several[0]))}) or probe the links",
+        f"measure {2 * int(several[0])} workers ({price_text(observed, 2 * int(several[0]))}) "
+        "or probe the links (paceline probe)",
     )
 
 

@@ -109,7 +109,7 @@ def sweep(
     part = torch.empty(counts[-1] // world, device=place).fill_(0.0)
     calls = {op: _call(op, whole, part, world, group) for op in ops}
     begun = perf_counter()
-    usable, missing = _usable(calls, world)
+    usable, missing = _usable(calls, world, place)
     yield missing
     chosen, left_out = _that_fit(usable, counts, place, seconds)
     yield left_out
@@ -164,18 +164,23 @@ def _that_fit(
 
 def _timed(call: Callable[[int], None], count: int, calls: int, place: Any) -> float:
     """Seconds of one call, over `calls` of them back to back, on this worker."""
-    import torch
     import torch.distributed as dist
 
-    if place.type == "cuda":
-        torch.cuda.synchronize(place)
+    _finish(place)
     dist.barrier()
     begun = perf_counter()
     for _ in range(calls):
         call(count)
+    _finish(place)
+    return (perf_counter() - begun) / calls
+
+
+def _finish(place: Any) -> None:
+    """Wait for what the device was told to do."""
+    import torch
+
     if place.type == "cuda":
         torch.cuda.synchronize(place)
-    return (perf_counter() - begun) / calls
 
 
 def _call(op: str, whole: Any, part: Any, world: int, group: Any) -> Callable[[int], None]:
@@ -199,7 +204,7 @@ def _call(op: str, whole: Any, part: Any, world: int, group: Any) -> Callable[[i
 
 
 def _usable(
-    calls: dict[str, Callable[[int], None]], world: int
+    calls: dict[str, Callable[[int], None]], world: int, place: Any
 ) -> tuple[dict[str, Callable[[int], None]], list[dict[str, Any]]]:
     """The collectives that this torch has for this backend; the others as records that say why not."""
     usable, missing = {}, []
@@ -207,6 +212,7 @@ def _usable(
         own = None
         try:
             call(world)
+            _finish(place)
         except (RuntimeError, NotImplementedError, AttributeError) as error:
             own = str(error).strip().splitlines()[0][:300] or type(error).__name__
         reason = _first(_everywhere(own))

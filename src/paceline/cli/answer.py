@@ -49,7 +49,7 @@ def analysis_of_folder(
     if results is None:
         results = read_results(folder)
     source = source_of(folder, study, results)
-    found = probed_in(folder)
+    found = probed_in(folder, cluster)
     analysis = study_analysis(
         study,
         results,

@@ -15,21 +15,19 @@ import typer
 
 from paceline.cli.answer import finding_lines
 from paceline.cli.plan_text import print_json
+from paceline.cli.probe_request import Asked, orders_of
 from paceline.cli.probe_text import probe_lines
 from paceline.cli.probed import Probed, probed
 from paceline.cli.ready import JOIN_WAIT_S, Join, JoinWait, gathered
-from paceline.config import backends
 from paceline.data import shipped
-from paceline.errors import Interrupted, UsageError
+from paceline.errors import Interrupted, NothingMeasured, UsageError
 from paceline.launch.gate import Gate, Invitation, invitation
 from paceline.launch.interpreter import interpreter, package_folder
 from paceline.launch.local import LocalLauncher
 from paceline.launch.nodes import NodesLauncher
-from paceline.launch.processes import cores
 from paceline.launch.slurm import SlurmLauncher
 from paceline.launch.slurm_nodes import allocation_here, first_address
 from paceline.links_spec import specs_from
-from paceline.probe import BACKENDS, LARGEST_BYTES, exchanged_bytes, sweep_sizes
 from paceline.probe_nccl import read_nccl_tests
 from paceline.records import Probe, Study
 from paceline.records_json import plain_data
@@ -40,7 +38,7 @@ from paceline.store.paths import StudyFolder
 from paceline.store.probe_files import read_probe, read_probes, store_nccl_tests
 from paceline.store.study_file import read_study
 from paceline.store.trial_files import read_results
-from paceline.units import bytes_of, bytes_text, count_range, duration
+from paceline.units import bytes_text, count_range, duration
 
 __all__ = ["probe"]
 
@@ -56,7 +54,9 @@ def probe(
     nodes: Annotated[
         str | None, typer.Option(help="Node counts, instead of --workers: 2 or 1,2; the others join.")
     ] = None,
-    workers_per_node: Annotated[int, typer.Option(min=1, help="Workers on every node.")] = 1,
+    workers_per_node: Annotated[
+        int | None, typer.Option(min=1, help="Workers on every node.  [default: the study's, or 1]")
+    ] = None,
     join: Join = None,
     join_wait: JoinWait = None,
     backend: Annotated[
@@ -103,18 +103,12 @@ def probe(
         if read is not None:
             probes = [_read(read, root, workers=workers, specs=specs)]
         else:
-            counts = _counts(asked, workers, nodes, workers_per_node)
-            sweep = ProbeOrder(
-                workers=2,
-                sizes=sweep_sizes(bytes_of(size) if size else _largest(root, asked)),
-                backends=_backends(asked, backend),
-                seconds=duration(seconds),
-                device=device,
-            )
-            orders = _orders(sweep, counts, threads or (asked.threads if asked else None))
+            options = Asked(workers, nodes, workers_per_node, backend, size, seconds, device, threads)
+            results = read_results(StudyFolder(root)) if asked is not None else ()
+            orders = orders_of(options, asked, results)
             wait_s = duration(join_wait) if join_wait else JOIN_WAIT_S
-            with _bench(root, orders, python or (asked.python if asked else None), join, wait_s) as bench:
-                probes = _measure(root, orders, bench=bench, specs=specs)
+            with _bench(root, orders, asked, python=python, join=join, wait_s=wait_s) as bench:
+                probes = _measure(root, orders, bench=bench, specs=specs, kept=home is not None)
         if home is not None:
             probes = list(read_probes(root))
         found = probed(probes)
@@ -152,62 +146,20 @@ def _folder(home: Path | None) -> Iterator[Path]:
         yield home
 
 
-def _backends(study: Study | None, asked: str | None) -> tuple[str, ...]:
-    names = backends(asked) if asked else (study.backends if study else ())
-    unknown = [name for name in names if name not in BACKENDS]
-    if unknown:
-        raise UsageError(f"{unknown[0]} cannot be probed", hint="--backend gloo,nccl")
-    return names or ("gloo",)
-
-
-def _counts(
-    study: Study | None, workers: str | None, nodes: str | None, per_node: int
-) -> tuple[tuple[int, int], ...]:
-    """(workers, nodes) of every launch: as asked, else 2 workers and the most that the study has on one node."""
-    if workers and nodes:
-        raise UsageError(
-            "--workers and --nodes both say how many workers there are", hint="--nodes 2 --workers-per-node 4"
-        )
-    if nodes:
-        found = [(count * per_node, count) for count in count_range(nodes)]
-    elif workers:
-        found = [(count, 1) for count in count_range(workers)]
-    else:
-        most = 2 if study is None or study.nodes else max(study.workers)
-        found = [(count, 1) for count in sorted({2, max(2, most)})]
-    if min(found)[0] < 2:
-        raise UsageError("one worker has no link to probe", hint="--workers 2, or --nodes 2")
-    return tuple(found)
-
-
-def _orders(sweep: ProbeOrder, counts: Sequence[tuple[int, int]], threads: int | None) -> list[ProbeOrder]:
-    """One launch for every count; devices are measured once, by the fewest workers."""
-    return [
-        replace(
-            sweep,
-            workers=workers,
-            nodes=nodes,
-            device=sweep.device and i == 0,
-            threads=threads or max(1, cores() // (workers // nodes)),
-        )
-        for i, (workers, nodes) in enumerate(counts)
-    ]
-
-
-def _largest(root: Path, study: Study | None) -> int:
-    """Twice what a step exchanges, where the study has seen it."""
-    seen = None if study is None else exchanged_bytes(read_results(StudyFolder(root)))
-    return LARGEST_BYTES if seen is None else 2 * seen
-
-
 @contextmanager
 def _bench(
-    root: Path, orders: Sequence[ProbeOrder], python: str | None, join: str | None, wait_s: float
+    root: Path,
+    orders: Sequence[ProbeOrder],
+    study: Study | None,
+    *,
+    python: str | None,
+    join: str | None,
+    wait_s: float,
 ) -> Iterator[ProbeBench]:
     """What the probes are run with; where they need several nodes, those of the allocation, or those that join."""
     bench = ProbeBench(
         LocalLauncher(),
-        interpreter(python),
+        interpreter(python or (study.python if study is not None else None)),
         package_folder("paceline_agent"),
         SystemClock(),
         tag=StudyFolder(root).tag,
@@ -226,6 +178,11 @@ def _bench(
             )
         yield replace(bench, launcher=steps, rendezvous=steps.rendezvous)
         return
+    if study is not None and study.slurm is not None:
+        raise UsageError(
+            "this study takes its nodes from Slurm, and this is no allocation",
+            hint=f"salloc --nodes {nodes} paceline probe {root}",
+        )
     gate = Gate(invitation(join) if join else Invitation(), _say)
     try:
         gathered(gate, nodes, wait_s=wait_s, what="probe")
@@ -236,7 +193,7 @@ def _bench(
 
 
 def _measure(
-    root: Path, orders: Sequence[ProbeOrder], *, bench: ProbeBench, specs: dict[str, str]
+    root: Path, orders: Sequence[ProbeOrder], *, bench: ProbeBench, specs: dict[str, str], kept: bool
 ) -> list[Probe]:
     from paceline.cli.study import terminated_like_interrupted  # here: it imports what a study needs
 
@@ -250,6 +207,10 @@ def _measure(
                     f"{bytes_text(order.sizes[-1])}, about {order.seconds + 10:.0f} s …"
                 )
                 probes.append(run_probe(root, order, bench=bench, specs=specs))
+    except NothingMeasured as problem:
+        if kept:
+            raise
+        raise NothingMeasured(problem.message, hint="--out FOLDER keeps all that the workers said") from None
     except KeyboardInterrupt:
         raise Interrupted(
             "stopped; probes that were complete are kept", hint="paceline probe again"

@@ -27,24 +27,25 @@ class Probed:
     findings: tuple[Finding, ...] = ()
 
 
-def probed_in(folder: StudyFolder) -> Probed:
-    """What is kept with a study."""
-    return probed(read_probes(folder.root))
+def probed_in(folder: StudyFolder, cluster: Cluster | None = None) -> Probed:
+    """What is kept with a study, beside what the cluster declares."""
+    return probed(read_probes(folder.root), cluster)
 
 
-def probed(probes: Sequence[Probe]) -> Probed:
+def probed(probes: Sequence[Probe], cluster: Cluster | None = None) -> Probed:
     """Links and devices over all probes; of a worker that was probed twice, the last."""
     if not probes:
         return Probed()
     gpus, kinds = shipped("gpus"), shipped("links")
-    links = with_specs(link_probes(probes), probes, kinds=kinds, gpus=gpus)
+    declared = {} if cluster is None else cluster.specs
+    links = with_specs(link_probes(probes), probes, kinds=kinds, gpus=gpus, declared=declared)
     latest = {device.worker: device for probe in probes for device in probe.devices}
     devices = tuple(with_data_sheet(latest[worker], gpus) for worker in sorted(latest))
     return Probed(
         links,
         devices,
         tuple(dict.fromkeys(note for probe in probes for note in probe.notes)),
-        (*link_findings(links, kinds), *device_findings(devices)),
+        (*link_findings(links, kinds, declared), *device_findings(devices)),
     )
 
 
