@@ -1,5 +1,6 @@
 """A look at the nodes: what stops a study before it starts, what is doubted, and the fix that is named."""
 
+import os
 import sys
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from paceline.preflight import Facts, preflight_findings
 from paceline.records import Finding, Study, Workload
 from paceline.store.paths import StudyFolder
 from paceline.store.preflight_file import preflight_findings_of, write_preflight
+from tests.desk import SCRIPTS, desk
 
 STUDY = Study(Workload("script", "train.py"), nodes=(1, 2), workers_per_node=(2,), workers=(2, 4), threads=1)
 DESK = Facts(
@@ -124,6 +126,14 @@ def test_nccl_is_refused_with_its_reason_and_gloo_goes_on():
     assert set(absent) == {"w1-nccl", "w2-nccl"}
     assert "built without NCCL" in absent["w1-nccl"]
     assert "has no CUDA device" in refused(replace(DESK, nccl=True, devices=()))["w2-nccl"]
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="NCCL may well run here")
+def test_a_study_of_nccl_alone_says_why_it_cannot_start(tmp_path):
+    done = desk("study", "--backend", "nccl", "--out", "s", SCRIPTS / "plain_ddp.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "nothing was started: points on nccl are left out: " in done.stderr
+    assert not list(tmp_path.glob("s/trials/*"))
 
 
 def test_two_workers_on_one_device_are_refused_and_one_is_not():

@@ -6,7 +6,6 @@ On one node a look takes a tenth of a second. On several the desk prints the lin
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -114,7 +113,7 @@ def gathered(gate: Gate, nodes: int, *, wait_s: float, what: str) -> None:
         elif now - began > wait_s:
             raise PacelineError(
                 f"{1 + len(gate.present)} of {nodes} nodes were here after {duration_text(wait_s)}",
-                hint=f"start the others with {shlex.quote(line)}, or wait longer with --join-wait 1h",
+                hint="--join-wait 1h waits longer; --join TOKEN@HOST:PORT keeps the line that others type the same",
             )
         elif now - said > _SAY_AGAIN_S:
             said = now
@@ -128,17 +127,14 @@ def judged(folder: StudyFolder, study: Study, facts: Sequence[Facts]) -> Mapping
     findings = (*preflight_findings(study, facts), *dict.fromkeys(refused.values()))
     make_folder(folder.root)
     write_preflight(folder, facts, findings)
+    nothing_left = next(iter(refused.values())) if len(refused) == len(points) else None
+    stops = next((finding for finding in findings if finding.level == "void"), nothing_left)
     for finding in findings:
-        _say(
-            f"preflight {finding.level}: {finding.message}"
-            + (f"\n  try: {finding.hint}" if finding.hint else "")
-        )
-    void = next((finding for finding in findings if finding.level == "void"), None)
-    if void is not None:
-        raise PacelineError(f"nothing was started: {void.message}", hint=void.hint)
-    if len(refused) == len(points):
-        first = next(iter(refused.values()))
-        raise PacelineError(f"nothing was started: {first.message}", hint=first.hint)
+        if finding is not stops:
+            hint = f"\n  try: {finding.hint}" if finding.hint else ""
+            _say(f"preflight {finding.level}: {finding.message}{hint}")
+    if stops is not None:
+        raise PacelineError(f"nothing was started: {stops.message}", hint=stops.hint)
     return {point: finding.message.partition(": ")[2] for point, finding in refused.items()}
 
 
