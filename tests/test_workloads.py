@@ -283,13 +283,15 @@ def test_steering_is_judged_by_later_time_and_knows_its_baselines(tmp_path):
     files = {f"{i:03d}.png": picture((i, i, i), (200, 66)) for i in range(10)}
     path = zipped(tmp_path / "s.zip", {**files, "steering.csv": "file,steering\n" + rows})
     task = task_of(steering, "--data", path, "--batch-size", "2")
-    assert task.data.train.targets.tolist() == pytest.approx([0.01 * i for i in range(8)])
-    assert task.data.test.targets.tolist() == pytest.approx([0.08, 0.09])
-    perfect = task.sums(task.data.test.targets, task.data.test.targets)
-    metrics = task.metrics(perfect)
-    assert metrics["val_mse"] == 0.0
-    assert metrics["val_correlation"] == pytest.approx(1.0)
-    assert metrics["mean_angle_mse"] == pytest.approx((0.045**2 + 0.055**2) / 2)
+    assert task.data.train.targets.tolist() == pytest.approx([0.01 * i for i in range(7)])
+    assert task.data.test.targets.tolist() == pytest.approx([0.07])
+    assert task.data.held_out.targets.tolist() == pytest.approx([0.08, 0.09])
+    metrics = task.metrics(task.sums(task.data.test.targets, task.data.test.targets))
+    assert (metrics["val_mse"], metrics["mean_angle_mse"]) == (0.0, pytest.approx(0.04**2))
+    last = task.data.held_out.targets
+    final = task.held_out_metrics(task.sums(last, last))
+    assert (final["test_mse"], final["test_correlation"]) == (0.0, pytest.approx(1.0))
+    assert final["test_mean_angle_mse"] == pytest.approx((0.05**2 + 0.06**2) / 2)
 
 
 def test_psnr_of_untouched_noise_is_what_its_deviation_says():

@@ -3,9 +3,11 @@
     python -m paceline_workloads.steering
     torchrun --nproc-per-node 4 -m paceline_workloads.steering --data FOLDER
 
-`--data` names a folder or zip of images and a csv `file,steering`. The last fifth in time judges: neighbouring frames
-are nearly equal, so a random split would judge by what was learned. Most angles are zero, so accuracy says nothing;
-beside the error stand those of two baselines: always the mean angle, and a ridge regression on the image scaled down.
+`--data` names a folder or zip of images and a csv `file,steering`. In time, the first seven tenths are learned from,
+the next tenth judges every epoch (val_), and the last fifth judges once, at the end (test_): neighbouring frames are
+nearly equal, so a random split would judge by what was learned, and whatever is tuned is tuned on the tenth. Most
+angles are zero, so accuracy says nothing; beside the error stand those of two baselines: always the mean angle, and a
+ridge regression on the image scaled down.
 """
 
 from __future__ import annotations
@@ -55,7 +57,10 @@ def task(asked: Options, given: argparse.Namespace) -> Task:
         judging=_plain,
         loss=F.mse_loss,
         sums=_sums,
-        metrics=partial(_metrics, baselines=_baselines(data)),
+        metrics=partial(_metrics, baselines=_baselines(data.train, data.test), prefix="val"),
+        held_out_metrics=None
+        if data.held_out is None
+        else partial(_metrics, baselines=_baselines(data.train, data.held_out), prefix="test"),
         goal="val_mse",
         rises=False,
         draws=3,
@@ -83,16 +88,20 @@ def _sums(outputs: Tensor, targets: Tensor) -> Tensor:
     return torch.stack(each).sum(1)
 
 
-def _metrics(sums: Tensor, *, baselines: dict[str, float]) -> dict[str, float]:
+def _metrics(sums: Tensor, *, baselines: dict[str, float], prefix: str) -> dict[str, float]:
     n, error, p, t, pp, tt, pt = sums.tolist()
     spread = ((pp / n - (p / n) ** 2) * (tt / n - (t / n) ** 2)) ** 0.5
     correlation = (pt / n - p * t / n / n) / spread if spread > 0 else 0.0
-    return {"val_mse": error / n, "val_correlation": correlation, **baselines}
+    own = {f"{prefix}_mse": error / n, f"{prefix}_correlation": correlation}
+    return {
+        **own,
+        **{name if prefix == "val" else f"{prefix}_{name}": value for name, value in baselines.items()},
+    }
 
 
-def _baselines(data: Data) -> dict[str, float]:
+def _baselines(learned: Part, judging: Part) -> dict[str, float]:
     """The errors to beat: of the mean angle, and of ridge regression w = (XᵀX + λ)⁻¹ Xᵀy on small images."""
-    (known, angles), (seen, true) = _small(data.train), _small(data.test)
+    (known, angles), (seen, true) = _small(learned), _small(judging)
     centre, level = known.mean(0), angles.mean()
     square = (known - centre).T @ (known - centre) + _RIDGE * torch.eye(known.shape[1])
     weights = torch.linalg.solve(square, (known - centre).T @ (angles - level))
@@ -114,17 +123,26 @@ def _small(part: Part) -> tuple[Tensor, Tensor]:
 
 def _data(asked: Options) -> Data:
     if asked.data is None:
-        train, test = drawn_roads(1_500, seed=asked.seed + 1), drawn_roads(300, seed=asked.seed + 2)
-        return Data(train, test, "no --data: training on generated roads", True)
+        train, test, last = (
+            drawn_roads(count, seed=asked.seed + part)
+            for part, count in enumerate((1_500, 150, 300), start=1)
+        )
+        return Data(train, test, "no --data: training on generated roads", True, last)
     source = archive(asked.data)
     rows = _rows(source)
-    cut = len(rows) * 4 // 5
-    known, new = (images_of(source, part, size=_SIZE) for part in (rows[:cut], rows[cut:]))
-    if not isinstance(known, Examples) or not isinstance(new, Examples):
+    first, second = len(rows) * 7 // 10, len(rows) * 8 // 10
+    learned, judging, last = (
+        images_of(source, part, size=_SIZE) for part in (rows[:first], rows[first:second], rows[second:])
+    )
+    if (
+        not isinstance(learned, Examples)
+        or not isinstance(judging, Examples)
+        or not isinstance(last, Examples)
+    ):
         refuse(f"{len(rows):,} images are more than memory holds", hint="a part of them")
-    zero = float((known.targets == 0).float().mean())
+    zero = float((learned.targets == 0).float().mean())
     origin = f"{len(rows):,} images from {source.path}, {zero:.0%} of the angles are 0"
-    return Data(known, new, origin, False)
+    return Data(learned, judging, origin, False, last)
 
 
 def _rows(source: Archive) -> list[tuple[PurePosixPath, float]]:
@@ -141,8 +159,8 @@ def _rows(source: Archive) -> list[tuple[PurePosixPath, float]]:
             rows.append((known[PurePosixPath(row["file"]).name], float(row["steering"])))
         except (KeyError, ValueError) as problem:
             refuse(f"{source.path}: {tables[0]} line {line}: {problem!r}", hint="columns file,steering")
-    if len(rows) < 2:
-        refuse(f"{source.path}: {tables[0]} names {len(rows)} images", hint="at least 2 are needed")
+    if len(rows) < 10:
+        refuse(f"{source.path}: {tables[0]} names {len(rows)} images", hint="at least 10 are needed")
     return sorted(rows)
 
 

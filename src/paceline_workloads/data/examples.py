@@ -61,6 +61,7 @@ class Data:
     test: Part
     origin: str
     generated: bool
+    held_out: Part | None = None  # looked at once, after the last epoch: nothing is chosen by it
 
 
 class WithDraws(Dataset[Batch]):

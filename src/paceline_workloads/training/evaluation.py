@@ -22,7 +22,6 @@ from paceline_workloads.training.workers import Workers
 __all__ = ["evaluate", "own_chunks", "same_buffers"]
 
 
-
 def own_chunks(samples: int, *, rank: int, workers: int, size: int) -> list[list[int]]:
     """The chunks of this worker: together the workers have every sample once."""
     starts = range(0, samples, size)[rank::workers]

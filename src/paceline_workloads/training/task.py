@@ -31,6 +31,7 @@ class Task:
     goal: str = "val_accuracy"  # the metric that --target is about
     rises: bool = True  # whether more of it is better
     draws: int = 0
+    held_out_metrics: Callable[[Tensor], dict[str, float]] | None = None  # the same of data.held_out
     judged_together: int = 250  # samples per forward when judging; the same at every worker count
     classes: int | None = None
 

@@ -12,7 +12,7 @@ import json
 import math
 import resource
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter
 from typing import Any
@@ -127,9 +127,21 @@ def train(task: Task, asked: Options, workers: Workers) -> Learner:
             workers.say(f"{task.goal} {metrics[task.goal]:.4g} reached the target {asked.target} "
                         f"in {progress.wall_s:.1f} s")  # fmt: skip
             break
+    final = _judged_once(task, pupil, asked, workers)
     if workers.first:
-        note(asked.metrics, "end", {**vars_of(progress), "peak_memory_bytes": _peak_memory_bytes(workers)})
+        ending = {**vars_of(progress), "peak_memory_bytes": _peak_memory_bytes(workers), **final}
+        note(asked.metrics, "end", ending)
     return pupil
+
+
+def _judged_once(task: Task, pupil: Learner, asked: Options, workers: Workers) -> dict[str, float]:
+    """The metrics on what nobody has looked at before, where a workload keeps such data."""
+    if task.data.held_out is None or task.held_out_metrics is None:
+        return {}
+    part = _on_device(task.data.held_out, task.draws, asked.seed + 700_001, workers)
+    metrics = evaluate(replace(task, metrics=task.held_out_metrics), pupil.plain, part, workers)
+    workers.say("held out: " + ", ".join(f"{name} {value:.4g}" for name, value in metrics.items()))
+    return metrics
 
 
 def rate_plan(asked: Options, *, samples: int, workers: int) -> RatePlan:
@@ -282,6 +294,7 @@ def _summary(task: Task, asked: Options, *, workers: int) -> dict[str, object]:
         "generated": task.data.generated,
         "train_samples": len(task.data.train),
         "test_samples": len(task.data.test),
+        "held_out_samples": len(task.data.held_out) if task.data.held_out is not None else None,
         "parameters": sum(sizes),
         "workers": workers,
         "global_batch": plan.global_batch,
