@@ -213,6 +213,25 @@ def test_output_of_nccl_tests_is_read_instead(tmp_path, monkeypatch, capsys):
     assert "62% of the 50.0 GB/s that their specification promises" in said
 
 
+def test_a_table_is_projected_with_a_probe_that_is_kept_elsewhere(tmp_path, monkeypatch, capsys):
+    """One worker was measured: without the probe nothing is said about two nodes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out.txt").write_text(WHOLE)
+    (tmp_path / "times.csv").write_text("workers,step_s,per_worker_batch\n1,0.1,32\n")
+    (tmp_path / "c.toml").write_text("[cluster]\nworkers_per_node = 1\ngradient_bytes = 40000000\n")
+    project = ["project", "times.csv", "--workers", "2", "--cluster", "c.toml", "--json"]
+    assert exit_code(["probe", "--read", "out.txt", "--out", "links"]) == 0
+    capsys.readouterr()
+    assert exit_code(project) == 0
+    assert json.loads(capsys.readouterr().out)["refusals"][0]["rule"] == "link-class"
+    assert exit_code([*project, "--probe", "links"]) == 0
+    analysis = json.loads(capsys.readouterr().out)
+    assert "probed over nccl at 2 workers, out.txt" in analysis["projections"][0]["explanation"]
+    assert [link["backend"] for link in analysis["links"]] == ["nccl"]
+    assert exit_code([*project, "--probe", "nowhere"]) == 1
+    assert "holds no probe" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

@@ -27,6 +27,12 @@ from paceline.units import count_range, duration
 __all__ = ["analyze"]
 
 
+ProbeFolder = Annotated[
+    Path | None,
+    typer.Option("--probe", metavar="FOLDER", help="What `paceline probe --out FOLDER` measured."),
+]
+
+
 class TimeIs(StrEnum):
     """What a column that is only called time holds."""
 
@@ -54,6 +60,7 @@ def analyze(
     cluster: Annotated[
         Path | None, typer.Option(help="What is known of the machines and links (cluster.toml).")
     ] = None,
+    probe: ProbeFolder = None,
     time: Annotated[
         TimeIs | None, typer.Option(help="What a column called only time or seconds holds.")
     ] = None,
@@ -67,7 +74,7 @@ def analyze(
 ) -> None:
     """Speed-up, fit, projection with intervals or refusal, doubts and advice, from measurements."""
     ask = ask_of(fit_up_to, project, at, prices_of(price, deadline, budget, None))
-    analysis, understood = analysis_of(source, ask=ask, cluster=cluster_of(cluster), time=time)
+    analysis, understood = analysis_of(source, ask=ask, cluster=cluster_of(cluster), time=time, probe=probe)
     if html is not None:
         write_html(analysis, html, name=source.stem)
     if json:
@@ -78,9 +85,25 @@ def analyze(
 
 
 def analysis_of(
-    source: Path, *, ask: Ask, cluster: Cluster | None, time: TimeIs | None = None
+    source: Path,
+    *,
+    ask: Ask,
+    cluster: Cluster | None,
+    time: TimeIs | None = None,
+    probe: Path | None = None,
 ) -> tuple[Analysis, tuple[str, ...]]:
-    """The Analysis of a table or of a study folder, and what was understood of the table."""
+    """The Analysis of a table or of a study folder, and what was understood of the table.
+
+    `probe`: a folder with probes of the same links, for a table, or for a study that has none of its own.
+    """
+    if probe is not None:
+        from paceline.cli.probed import probed_at, with_probe_results, with_probed_links
+
+        found = probed_at(probe, cluster)
+        analysis, understood = analysis_of(
+            source, ask=ask, cluster=with_probed_links(cluster, found), time=time
+        )
+        return analysis if analysis.links else with_probe_results(analysis, found), understood
     if source.is_dir():
         from paceline.cli.answer import analysis_of_folder  # a study needs the store; a table does not
         from paceline.store.paths import StudyFolder

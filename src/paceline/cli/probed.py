@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from paceline.answers import Cluster
 from paceline.data import shipped
+from paceline.errors import UsageError
 from paceline.links_probe import link_probes
 from paceline.links_spec import link_findings, with_specs
 from paceline.probe_device import device_findings, with_data_sheet
@@ -14,7 +16,7 @@ from paceline.records import Analysis, DeviceProbe, Finding, LinkProbe, Probe
 from paceline.store.paths import StudyFolder
 from paceline.store.probe_files import read_probes
 
-__all__ = ["Probed", "probed", "probed_in", "with_probe_results", "with_probed_links"]
+__all__ = ["Probed", "probed", "probed_at", "probed_in", "with_probe_results", "with_probed_links"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,14 @@ class Probed:
 def probed_in(folder: StudyFolder, cluster: Cluster | None = None) -> Probed:
     """What is kept with a study, beside what the cluster declares."""
     return probed(read_probes(folder.root), cluster)
+
+
+def probed_at(folder: Path, cluster: Cluster | None = None) -> Probed:
+    """What `paceline probe --out FOLDER` kept there."""
+    found = probed(read_probes(folder), cluster)
+    if not found.links:
+        raise UsageError(f"{folder} holds no probe of a link", hint=f"paceline probe --out {folder}")
+    return found
 
 
 def probed(probes: Sequence[Probe], cluster: Cluster | None = None) -> Probed:

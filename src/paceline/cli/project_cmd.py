@@ -12,7 +12,7 @@ import typer
 
 from paceline.advise import Prices
 from paceline.analysis_json import analysis_data
-from paceline.cli.analyze_cmd import analysis_of, ask_of, cluster_of
+from paceline.cli.analyze_cmd import ProbeFolder, analysis_of, ask_of, cluster_of
 from paceline.cli.table_text import answers_text
 from paceline.reliability import Checkpointing, failure_rate, goodput_ratio
 from paceline.units import percent_text
@@ -29,6 +29,7 @@ def project(
     cluster: Annotated[
         Path | None, typer.Option(help="What is known of the machines and links (cluster.toml).")
     ] = None,
+    probe: ProbeFolder = None,
     fit_up_to: Annotated[
         int | None, typer.Option(min=1, help="Fit only on points up to this many workers.")
     ] = None,
@@ -51,7 +52,7 @@ def project(
     """Project a table or a study to other worker counts; what would be a guess is refused with a reason."""
     ask = ask_of(fit_up_to, workers, None, Prices())
     ask = replace(ask, change=change_from(what_if or []))
-    analysis, _ = analysis_of(source, ask=ask, cluster=cluster_of(cluster))
+    analysis, _ = analysis_of(source, ask=ask, cluster=cluster_of(cluster), probe=probe)
     if json:
         json_module.dump(analysis_data(analysis), sys.stdout, indent=1, allow_nan=False, ensure_ascii=False)
         print()
