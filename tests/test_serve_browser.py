@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from paceline.report import draw
-from tests.test_report_browser import CHROMIUM, FLAGS
+from tests.test_report_browser import CHROMIUM, FLAGS, axe  # noqa: F401  # a fixture
 from tests.test_serve import RECORDED, TRIALS, WAIT_S, served  # noqa: F401  # a fixture
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -65,3 +65,17 @@ def test_the_report_reaches_neither_the_frame_nor_the_server(browser, served):  
     assert inner.evaluate("() => fetch('list').then(() => 'read', () => 'refused')") == "refused"
     assert inner.evaluate("() => window.origin") == "null"
     tab.close()
+
+
+def test_axe_finds_nothing_to_complain_about_in_the_frame(browser, served, axe):  # noqa: F811
+    url, _, _ = served
+    for scheme in ("light", "dark"):
+        context = browser.new_context(color_scheme=scheme, bypass_csp=True)
+        tab = context.new_page()
+        tab.goto(f"{url}?study=growing")
+        tab.evaluate(axe)
+        found = tab.evaluate(
+            "axe.run({ iframes: false }).then(result => result.violations.map(v => [v.id, v.nodes[0].html]))"
+        )
+        context.close()
+        assert found == []

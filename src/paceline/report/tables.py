@@ -135,10 +135,10 @@ def bucket_table(analysis: Analysis) -> Table | None:
     columns = [Column("bucket"), Column("size"), Column("ready after")]
     if profile.timeline:
         rows = tuple(
-            (*row, duration_text(sent.sent_s), duration_text(sent.done_s), "binds" if sent.binds else "")
+            (*row, duration_text(sent.sent_s), duration_text(sent.done_s), "yes" if sent.binds else "no")
             for row, sent in zip(rows, profile.timeline, strict=False)
         )
-        columns += [Column("sent after"), Column("done after"), Column("", number=False)]
+        columns += [Column("sent after"), Column("done after"), Column("binds", number=False)]
     end = duration_text(profile.backward_end_s)
     caption = f"Gradient buckets at {profile.point.id}, in the order of sending. The backward pass ends after {end}."
     return Table("buckets", caption, tuple(columns), rows)
