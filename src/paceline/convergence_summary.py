@@ -13,6 +13,7 @@ from statistics import fmean, median
 from paceline.accuracy_noise import gradient_blocks
 from paceline.convergence import Curve, noise_scale, plateau
 from paceline.records import Estimate, WorkerRecord
+from paceline.telemetry import Use
 
 __all__ = ["Evaluation", "TrainingSummary", "reached_at", "training_summary"]
 
@@ -44,7 +45,8 @@ class TrainingSummary:
     exchange_ratio: float | None
     peak_memory_bytes: int | None
     peak_device_bytes: int | None
-    busy_cores: float | None = None  # of a worker, over the measured steps
+    cpu_ratio: float | None = None  # share of the cores of a node that its workers kept busy
+    gpu_ratio: float | None = None
     noise_scale: Estimate | None = None
     horovod_provided: bool = False  # paceline_horovod answered a script that speaks Horovod
 
@@ -57,6 +59,7 @@ def training_summary(
     rises: bool,
     target: float | None,
     global_batch: int | None,
+    use: Use | None = None,
 ) -> TrainingSummary:
     """Everything that is said about a training at its end."""
     seen = [e for e in history if metric is not None and metric in e.metrics]
@@ -80,7 +83,8 @@ def training_summary(
         exchange_ratio=_exchange_ratio(workers),
         peak_memory_bytes=_largest(workers, "peak_memory_bytes"),
         peak_device_bytes=_largest(workers, "peak_device_bytes"),
-        busy_cores=_busy_cores(workers),
+        cpu_ratio=None if use is None else use.cpu_ratio,
+        gpu_ratio=None if use is None else use.gpu_ratio,
         noise_scale=_noise(workers),
         horovod_provided=any(worker.manifest.get("horovod") is True for worker in workers),
     )
@@ -121,18 +125,6 @@ def _exchange_ratio(workers: Sequence[WorkerRecord]) -> float | None:
         if looked:
             waited = sum(exchange.wait_s for exchanges, _ in looked for exchange in exchanges)
             shares.append(waited / sum(step for _, step in looked))
-    return fmean(shares) if shares else None
-
-
-def _busy_cores(workers: Sequence[WorkerRecord]) -> float | None:
-    """CPU seconds per second of a worker: what it kept busy, waiting loops of a backend included."""
-    shares = []
-    for worker in workers:
-        window = worker.manifest.get("window")
-        if isinstance(window, Mapping):
-            used, wall_s = window.get("own_cpu_s"), window.get("wall_s")
-            if isinstance(used, int | float) and isinstance(wall_s, int | float) and wall_s > 0:
-                shares.append(used / wall_s)
     return fmean(shares) if shares else None
 
 

@@ -123,11 +123,11 @@ def _small(part: Part) -> tuple[Tensor, Tensor]:
 
 def _data(asked: Options) -> Data:
     if asked.data is None:
-        train, test, last = (
+        train, test, final = (
             drawn_roads(count, seed=asked.seed + part)
             for part, count in enumerate((1_500, 150, 300), start=1)
         )
-        return Data(train, test, "no --data: training on generated roads", True, last)
+        return Data(train, test, "no --data: training on generated roads", True, final)
     source = archive(asked.data)
     rows = _rows(source)
     first, second = len(rows) * 7 // 10, len(rows) * 8 // 10

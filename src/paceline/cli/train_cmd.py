@@ -31,9 +31,11 @@ from paceline.store.atomic import make_folder, write_json
 from paceline.store.metrics_file import metric_lines
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
+from paceline.telemetry import use_of
 
 __all__ = ["train"]
 
+_EVERY_STEP = 1_000_000_000
 _FLAGS = {
     "per_worker_batch": "--batch-size",
     "global_batch": "--global-batch",
@@ -204,6 +206,7 @@ def _summary(
         rises=bool(summary["rises"]) if summary else goal is None or rises_by_name(goal),
         target=target,
         global_batch=batch if isinstance(batch, int) else None,
+        use=use_of(result, warmup=0, steps=_EVERY_STEP),
     )
 
 

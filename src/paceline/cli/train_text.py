@@ -51,8 +51,13 @@ def _sentences(measured: TrainingSummary, *, generated: bool) -> list[str]:
     ]
     if waits:
         said.append(f"Of a step, workers wait {' and '.join(waits)}.")
-    if measured.busy_cores is not None:
-        said.append(f"A worker keeps {measured.busy_cores:.2g} cores busy.")
+    busy = [
+        f"{percent_text(share)} of the {what}"
+        for share, what in ((measured.cpu_ratio, "cores"), (measured.gpu_ratio, "time of a GPU"))
+        if share is not None
+    ]
+    if busy:
+        said.append(f"Workers keep {' and '.join(busy)} busy.")
     if measured.noise_scale is not None:
         said.append(f"Gradient noise scale {estimate_text(measured.noise_scale)} samples.")
     memory = f"Peak memory of a worker {bytes_text(measured.peak_memory_bytes)}"
