@@ -21,9 +21,9 @@ from paceline.lab.system import ask, do
 __all__ = ["build", "cut", "heal", "lose", "port", "remove", "shape", "uses_userspace_switch"]
 
 # what passes an idle link at once: little, or short messages would not feel the rate. Hosts hand their link pieces of
-# this size, half a millisecond's worth: the kernel would have to cut larger ones, which costs CPU time
-_PIECE_S = 0.0005
-_LEAST_PIECE_BYTES, _MOST_PIECE_BYTES = 8_192, 65_536
+# this size, a millisecond's worth: larger ones the kernel would have to cut, smaller ones wake receivers too often
+_PIECE_S = 0.001
+_LEAST_PIECE_BYTES, _MOST_PIECE_BYTES = 16_384, 65_536
 _FRAME_BYTES = 1_514
 _TICK_S = 0.0002  # of traffic, or the kernel could not keep up with a fast link
 _UNSHAPED = 1e15
