@@ -75,6 +75,15 @@ def test_what_changes_the_meaning_of_figures_is_doubted(change, kind, says):
     assert says in finding.message
 
 
+def test_a_number_of_threads_that_a_node_set_is_not_used_and_that_is_said():
+    finding = found(DESK, replace(NODE, environment=(("OMP_NUM_THREADS", "16"),)))["threads-set"]
+    assert (finding.level, "OMP_NUM_THREADS=16 of node 1 (gpu07) is not used" in finding.message) == (
+        "note",
+        True,
+    )
+    assert found(DESK, replace(NODE, environment=(("OMP_NUM_THREADS", "1"),))) == {}
+
+
 def test_a_skew_within_its_own_error_is_no_skew():
     assert found(DESK, replace(NODE, skew_s=3.0, skew_error_s=2.5)) == {}
 

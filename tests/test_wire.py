@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from paceline.errors import UsageError
+from paceline.errors import PacelineError, UsageError
 from paceline.launch.gate import Gate, Invitation, invitation
 from paceline.launch.node_files import chunks, packed, unpacked, written
 from paceline.launch.wire import Refused, WireLost, desk_handshake, node_handshake
@@ -154,3 +154,14 @@ def test_code_and_long_files_arrive_as_they_left(tmp_path):
     assert b"".join(piece for piece, _ in pieces) == b"0123456789" * 1_000_000
     (tmp_path / "failed-0").write_bytes(b"")
     assert list(chunks(tmp_path / "failed-0")) == [(b"", True)]
+
+
+def test_two_studies_on_one_machine_have_two_ports():
+    gates = [Gate(Invitation(host="127.0.0.1"), print) for _ in range(2)]
+    try:
+        assert gates[0].port != gates[1].port
+        with pytest.raises(PacelineError, match=f"cannot listen at 127.0.0.1:{gates[0].port}"):
+            Gate(Invitation(host="127.0.0.1", port=gates[0].port), print)
+    finally:
+        for gate in gates:
+            gate.close()

@@ -16,7 +16,12 @@ __all__ = ["Facts", "preflight_findings"]
 
 SHM_BYTES = 256 * 2**20  # a container's default is 64 MiB, which data-loader workers and NCCL outgrow
 SKEW_S = 1.0
-_OWN_PER_NODE = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")  # rightly differ from node to node
+THREADS = "OMP_NUM_THREADS"
+_OWN_PER_NODE = (
+    "GLOO_SOCKET_IFNAME",
+    "NCCL_SOCKET_IFNAME",
+    THREADS,
+)  # rightly differ, or are set by the desk
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ def preflight_findings(study: Study, nodes: Sequence[Facts]) -> tuple[Finding, .
         *_devices(study, nodes),
         *_shared_memory(nodes),
         *_settings(nodes),
+        *_threads_set(study, nodes),
         *_clocks(nodes),
     ]
     rank = {"void": 0, "doubt": 1, "note": 2}
@@ -245,6 +251,18 @@ def _settings(nodes: Sequence[Facts]) -> Iterator[Finding]:
                 "note",
                 f"the desk is Paceline {nodes[0].paceline}, {name_of(facts)} is {facts.paceline}; "
                 "the desk's own agent measures on both",
+            )
+
+
+def _threads_set(study: Study, nodes: Sequence[Facts]) -> Iterator[Finding]:
+    for facts in nodes:
+        own = dict(facts.environment).get(THREADS)
+        if own is not None and study.threads is not None and own != str(study.threads):
+            yield Finding(
+                "threads-set",
+                "note",
+                f"{THREADS}={own} of {name_of(facts)} is not used: every worker has {study.threads}, on every node",
+                hint=f"--threads {own} gives every worker that many",
             )
 
 

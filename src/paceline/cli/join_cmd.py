@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from paceline import units
 from paceline.errors import Interrupted, UsageError
-from paceline.launch.gate import invitation
+from paceline.launch.gate import PORT, invitation
 from paceline.launch.interpreter import interpreter
 from paceline.launch.join import Here, joined_study
 
@@ -19,7 +20,8 @@ __all__ = ["join"]
 
 def join(
     study: Annotated[
-        str, typer.Argument(metavar="TOKEN@HOST:PORT", help="As the study printed it.", show_default=False)
+        str,
+        typer.Argument(metavar="TOKEN@HOST[:PORT]", help="As the study printed it.", show_default=False),
     ],
     python: Annotated[
         str | None, typer.Option(help="The Python of this node that has torch.  [default: as on the desk]")
@@ -37,10 +39,11 @@ def join(
     The study starts training processes here, and nothing else. Whoever holds the token may.
     """
     asked = invitation(study)
-    if asked.token is None or asked.host is None or asked.port is None:
+    if asked.token is None or asked.host is None:
         raise UsageError(
             f"{study!r} is not TOKEN@HOST:PORT", hint="copy the whole line that the study printed"
         )
+    asked = replace(asked, port=asked.port or PORT)
     if script is not None and not os.path.isdir(script):
         raise UsageError(
             f"there is no folder {script!r}", hint="--script names the folder of the script here"

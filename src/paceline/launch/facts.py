@@ -21,7 +21,7 @@ from paceline.preflight import Facts
 
 __all__ = ["Subject", "facts_of_this_node"]
 
-_COMPARED = ("NCCL_", "GLOO_", "TORCH_", "UCX_", "MKL_", "KMP_")
+_COMPARED = ("NCCL_", "GLOO_", "TORCH_", "UCX_", "MKL_", "KMP_", "OMP_")
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
 _LOOK_S = 120.0
 _MOST_BESIDE = 200

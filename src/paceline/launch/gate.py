@@ -2,6 +2,8 @@
 
     paceline join TOKEN@HOST:PORT
 
+The port is 29560 unless another study has it, or the one asked for, so that a firewall can let one port through.
+
 A Member is a node that has joined: its number (the desk itself is node 0), its connection, and the addresses on both
 ends of it, which are the route between the two.
 """
@@ -20,9 +22,10 @@ from paceline.errors import PacelineError, UsageError
 from paceline.launch.route import Way, own_addresses, way_at
 from paceline.launch.wire import Refused, Wire, WireLost, desk_handshake
 
-__all__ = ["PROTOCOL", "Gate", "Invitation", "Member", "invitation"]
+__all__ = ["PORT", "PROTOCOL", "Gate", "Invitation", "Member", "invitation"]
 
 PROTOCOL = 1
+PORT = 29560
 _HELLO_S = 10.0
 
 
@@ -81,7 +84,7 @@ class Gate:
         self.members: list[Member] = []
         self._addresses = (asked.host,) if asked.host else own_addresses()
         try:
-            self._server = _listening(asked.host, asked.port or 0)
+            self._server = _listening(asked.host, asked.port) if asked.port else _usual(asked.host)
         except OSError as problem:
             raise PacelineError(
                 f"cannot listen at {asked.host or 'any address'}:{asked.port or 'any port'}: {problem.strerror}",
@@ -166,6 +169,14 @@ class Gate:
         member = Member(wire, node=number, host=str(hello.values.get("host")))
         wire.send("welcome", node=number, paceline=__version__)
         return member
+
+
+def _usual(host: str | None) -> socket.socket:
+    """The usual port, or any free one where another study has it."""
+    try:
+        return _listening(host, PORT)
+    except OSError:
+        return _listening(host, 0)
 
 
 def _listening(host: str | None, port: int) -> socket.socket:
