@@ -78,7 +78,10 @@ def probe_from(lines: Iterable[str], *, source: str = "paceline probe") -> Probe
         return Probe(
             times=tuple(_time(r, workers, nodes) for r in records if r.get("record") == "row"),
             devices=tuple(_device(r) for r in records if r.get("record") == "worker" and r.get("device")),
-            notes=tuple(note for record in records if (note := _note(record)) is not None),
+            notes=(
+                *_crowded(records, workers // nodes),
+                *(n for r in records if (n := _note(r)) is not None),
+            ),
             source=source,
             interface_bytes_per_s=None if speed is None else float(str(speed)),
         )
@@ -132,6 +135,16 @@ def _rate(values: object) -> Estimate:
     if found is None:
         raise ValueError(f"rates {values!r}")
     return found
+
+
+def _crowded(records: Sequence[Data], per_node: int) -> tuple[str, ...]:
+    """Whether workers took turns on too few cores, where even waiting for a message takes one."""
+    cores = [count for r in records if isinstance(count := r.get("cpus"), int)]
+    if not cores or per_node <= min(cores):
+        return ()
+    return (
+        f"{per_node} workers on {min(cores)} cores of a node: their latency tells of the cores, not of the links",
+    )
 
 
 def _note(record: Data) -> str | None:

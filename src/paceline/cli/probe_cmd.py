@@ -45,7 +45,7 @@ __all__ = ["probe"]
 
 def probe(
     study: Annotated[
-        Path | None, typer.Argument(metavar="[STUDY]", help="The study that the probe is for and stays with.")
+        Path | None, typer.Argument(metavar="STUDY", help="The study that the probe is for and stays with.")
     ] = None,
     workers: Annotated[
         str | None,
@@ -77,7 +77,9 @@ def probe(
     ] = None,
     read: Annotated[
         Path | None,
-        typer.Option(help="Read the output of nccl-tests (all_reduce_perf …) instead of measuring."),
+        typer.Option(
+            metavar="FILE", help="Read the output of nccl-tests (all_reduce_perf …) instead of measuring."
+        ),
     ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads per worker.  [default: cores / workers]")
