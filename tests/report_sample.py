@@ -9,6 +9,7 @@ from paceline.records import (
     BucketSent,
     Comparison,
     Convergence,
+    Course,
     Decision,
     DeviceProbe,
     DeviceRate,
@@ -251,6 +252,18 @@ FULL = Analysis(
     decision=DECISION,
     links=LINKS,
     devices=DEVICES,
+    courses=tuple(
+        Course(
+            "w2-b64",
+            "w2-b64-1",
+            i,
+            (1.0, 2.0, 3.0),
+            (0.5, 1.0, 0.9 + 0.1 * i),
+            (10**9,) * 3,
+            (None, 0.4, 0.9),
+        )
+        for i in range(2)
+    ),
 )
 
 
@@ -295,6 +308,7 @@ def hostile():
             curves=tuple(replace(c, point=HOSTILE, trial=HOSTILE) for c in CONVERGENCE.curves[:2]),
             comparisons=(replace(CONVERGENCE.comparisons[0], point=HOSTILE, label=HOSTILE, lr_rule=HOSTILE),),
         ),
+        courses=tuple(replace(course, point=HOSTILE, trial=HOSTILE) for course in FULL.courses),
         links=tuple(replace(link, backend=HOSTILE, spec=HOSTILE, source=HOSTILE) for link in LINKS),
         devices=(replace(DEVICES[0], name=HOSTILE, spec=HOSTILE, rates=(DeviceRate(HOSTILE, around(1e9)),)),),
         projections=tuple(replace(p, explanation=HOSTILE) for p in FULL.projections),

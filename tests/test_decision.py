@@ -5,9 +5,10 @@ import pytest
 from paceline.advise_options import Prices, planned
 from paceline.answers import Ask, answers
 from paceline.errors import UsageError
-from paceline.records import BucketReady, Estimate, Point, Profile
+from paceline.records import BucketReady, Estimate, Point, Profile, Telemetry, Trial, TrialResult
 from paceline.table import read_table
 from paceline.table_analysis import table_analysis
+from paceline.telemetry_course import courses
 from paceline.timeline import timeline
 
 
@@ -90,6 +91,31 @@ def test_a_projection_names_the_line_that_it_continues():
         read_table("workers,epoch_s\n1,100\n2,55\n4,32\n"), ask=Ask(project_to=(8,))
     ).projections
     assert [(p.scaling, p.baseline) for p in strong] == [("strong", "w1")]
+
+
+def sampled(workers, counts, *, state="ok", repeat=1):
+    """A trial whose workers use half a core, one sample per second, so many samples."""
+    telemetry = tuple(
+        Telemetry(rank, 0, 100.0 + t, 0.5 * t, 10**6, 2) for rank in range(workers) for t in range(counts)
+    )
+    trial = Trial(f"w{workers}-{repeat}", Point(f"w{workers}", workers), repeat, ())
+    return TrialResult(trial, state, None, (), 1.0, telemetry=telemetry)
+
+
+def test_a_course_is_the_rise_of_the_counter_over_the_rise_of_the_clock_in_the_last_launch_of_the_largest_count():
+    found = courses([sampled(2, 4), sampled(1, 4), sampled(2, 4, repeat=2), sampled(4, 4, state="crashed")])
+    assert [(c.trial, c.worker) for c in found] == [("w2-2", 0), ("w2-2", 1)]
+    assert found[0].t_s == (1.0, 2.0, 3.0)
+    assert found[0].cores == (0.5, 0.5, 0.5)
+    assert found[0].memory_bytes == (10**6,) * 3
+
+
+def test_a_long_course_is_thinned_and_a_short_one_says_nothing():
+    (long,) = courses([sampled(1, 1000)])
+    assert len(long.t_s) < 125
+    assert set(long.cores) == {0.5}
+    assert courses([sampled(1, 2)]) == ()
+    assert courses([]) == ()
 
 
 def test_buckets_leave_in_order_and_share_the_time_under_way_by_size():

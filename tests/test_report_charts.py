@@ -20,7 +20,7 @@ from paceline.report.sections import sections
 from paceline.report.series import lines
 from paceline.report.step_charts import split_figure
 from paceline.report.theme import COLOURS
-from paceline.report.worker_charts import straggler_figure, utilisation_figure
+from paceline.report.worker_charts import course_figures, straggler_figure, utilisation_figure
 from tests.report_sample import FULL, OOM, WEAK, around, hostile, large, measured
 
 OKABE_ITO = {"#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#000000"}
@@ -252,6 +252,17 @@ def test_the_slowest_worker_is_named():
     assert [row["worker"] for row in bars if row["label"]] == [7]
     assert bars[0]["own"] == pytest.approx(40.0)
     assert straggler_figure(replace(FULL, points=WEAK[:1])) is None
+
+
+def test_a_course_leaves_out_what_was_not_sampled():
+    cores, memory, gpu = course_figures(FULL)
+    assert [f.id for f in (cores, memory, gpu)] == ["course-cores", "course-memory_bytes", "course-gpu_ratio"]
+    (line,) = layers(gpu, type="line")
+    assert [(row["line"], row["t"], row["value"]) for row in rows(line)][:2] == [
+        ("worker 0", 2.0, 0.4),
+        ("worker 0", 3.0, 0.9),
+    ]
+    assert course_figures(replace(FULL, courses=())) == ()
 
 
 def test_utilisation_is_drawn_where_it_was_sampled():

@@ -79,8 +79,8 @@ def test_sections_come_in_the_order_of_reading_and_only_with_data(full):
     titles = re.findall(r"<h2 id=[^>]*>([^<]*)</h2>", full)
     assert titles == [
         "What to do", "Thresholds", "Speed-up and efficiency", "Where the step goes", "Exchange", "Accuracy",
-        "Grids", "Memory, utilisation, stragglers", "Decision and projection", "Findings", "Failed trials", "Provenance",
-        "What the words mean",
+        "Grids", "Memory, utilisation, stragglers", "Decision and projection", "Findings", "Failed trials",
+        "Provenance", "What the words mean",
     ]  # fmt: skip
     empty = page([("", Analysis("Nothing was measured.", (), ()))])
     assert re.findall(r"<h2 id=[^>]*>([^<]*)</h2>", empty) == ["Provenance", "What the words mean"]

@@ -18,6 +18,7 @@ from paceline.records import (
     BucketReady,
     BucketSent,
     Convergence,
+    Course,
     Decision,
     DeviceProbe,
     Estimate,
@@ -68,6 +69,7 @@ def analysis_data(analysis: Analysis) -> dict[str, object]:
         "decision": plain_data(analysis.decision),
         "links": plain_data(analysis.links),
         "devices": plain_data(analysis.devices),
+        "courses": plain_data(analysis.courses),
         "source": _finite(analysis.source),
     }
 
@@ -171,6 +173,7 @@ def _analysis(data: Data) -> Analysis:
         decision=None if decision is None else record_from(Decision, decision),
         links=tuple(record_from(LinkProbe, item) for item in _items(data.get("links"))),
         devices=tuple(record_from(DeviceProbe, item) for item in _items(data.get("devices"))),
+        courses=tuple(record_from(Course, item) for item in _items(data.get("courses"))),
     )
 
 

@@ -18,6 +18,7 @@ from paceline.curve import Launches, curve, launches
 from paceline.errors import PacelineError
 from paceline.plan import plan_study
 from paceline.records import Analysis, Failure, Finding, Goal, Profile, Refusal, Study, TrialResult
+from paceline.telemetry_course import courses
 from paceline.verdict import verdict
 from paceline.verdict_thresholds import thresholds
 
@@ -60,6 +61,7 @@ def study_analysis(
         decision=found.decision,
         thresholds=thresholds(profiles),
         failures=tuple(_failure(result) for result in results if result.state != "ok"),
+        courses=courses(results),
     )
     return analysis if study.goal is None else _with_accuracy(analysis, study, study.goal, groups)
 

@@ -28,6 +28,7 @@ from paceline.records_probe import Probe as Probe
 from paceline.records_probe import ProbeRow as ProbeRow
 from paceline.records_probe import ProbeTime as ProbeTime
 from paceline.records_slurm import Allocation as Allocation
+from paceline.records_telemetry import Course as Course
 from paceline.records_telemetry import Telemetry as Telemetry
 
 State = Literal["ok", "oom", "crashed", "hung", "timeout", "diverged", "cancelled"]
@@ -84,7 +85,9 @@ class Study:
     nodes: tuple[int, ...] = ()  # empty: one node; else workers are nodes x workers_per_node
     workers_per_node: tuple[int, ...] = ()
     goal: Goal | None = None  # None: steps are timed; else every trial is a training, and every repeat a seed
-    memory_limit_bytes: int | None = None  # of every worker on the host, beyond what it has when torch is imported
+    memory_limit_bytes: int | None = (
+        None  # of every worker on the host, beyond what it has when torch is imported
+    )
     slurm: Allocation | None = None  # None: on machines that are here; else in an allocation of Slurm
 
 
@@ -380,3 +383,4 @@ class Analysis:
     decision: Decision | None = None
     links: tuple[LinkProbe, ...] = ()
     devices: tuple[DeviceProbe, ...] = ()
+    courses: tuple[Course, ...] = ()

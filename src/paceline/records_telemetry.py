@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Telemetry"]
+__all__ = ["Course", "Telemetry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +23,17 @@ class Telemetry:
     power_watts: float | None = None
     throttled: tuple[str, ...] = ()  # why the device held its clock back
     device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What one Worker used over one Trial, sample by sample; seconds since the first of them."""
+
+    point: str  # id of the Point
+    trial: str
+    worker: int
+    t_s: tuple[float, ...]
+    cores: tuple[float, ...]  # in use since the sample before
+    memory_bytes: tuple[int, ...]  # resident
+    gpu_ratio: tuple[float | None, ...] = ()
+    gpu_memory_bytes: tuple[int | None, ...] = ()

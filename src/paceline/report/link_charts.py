@@ -13,7 +13,7 @@ from math import ceil, floor, log10
 from paceline.records import Analysis, LinkProbe
 from paceline.report.cells import UNKNOWN, quantity_text
 from paceline.report.document import Column, Figure, Spec, Table
-from paceline.report.theme import COLOURS, INK, MUTED, colour, toggled, whole
+from paceline.report.theme import BYTES_LABEL, COLOURS, INK, MUTED, colour, toggled, whole
 from paceline.units import bytes_text, duration_text, estimate_text, rate_text
 
 __all__ = ["device_table", "link_figure", "link_table"]
@@ -21,7 +21,6 @@ __all__ = ["device_table", "link_figure", "link_table"]
 _WIDTH, _HEIGHT = 640, 280
 _OP = "all_reduce"
 _PLACES = {"inside": "inside a node", "between": "between nodes"}
-_BYTES = "datum.value === 0 ? '0' : replace(replace(format(datum.value, '.3~s'), 'k', ' k'), /([MGT])$/, ' $1') + 'B'"
 
 
 def link_figure(analysis: Analysis) -> Figure | None:
@@ -41,7 +40,7 @@ def link_figure(analysis: Analysis) -> Figure | None:
         "type": "quantitative",
         "title": "bus bandwidth",
         "scale": {"type": "log", "nice": False, "padding": 14},
-        "axis": {"values": _decades(rates), "labelExpr": _BYTES + " + '/s'"},
+        "axis": {"values": _decades(rates), "labelExpr": BYTES_LABEL + " + '/s'"},
     }
     x: Spec = {
         "field": "size",
@@ -50,7 +49,7 @@ def link_figure(analysis: Analysis) -> Figure | None:
         "scale": {"type": "log", "nice": False, "padding": 14},
         "axis": {
             "values": _decades([float(str(row["size"])) for row in rows]),
-            "labelExpr": _BYTES,
+            "labelExpr": BYTES_LABEL,
             "grid": False,
         },
     }

@@ -8,7 +8,7 @@ from paceline.records import Analysis, Estimate, Profile
 from paceline.report.document import Figure, Spec
 from paceline.report.dots import Dot, dots_chart, first_lines
 from paceline.report.series import series_names
-from paceline.report.theme import VERMILLION, whole, worker_axis
+from paceline.report.theme import BYTES_LABEL, VERMILLION, whole, worker_axis
 from paceline.units import bytes_text, percent_text, rate_text
 
 __all__ = ["accuracy_figure", "bus_figure", "memory_figure"]
@@ -98,13 +98,10 @@ def _against_workers(
         "type": "quantitative",
         "title": axis,
         "scale": {"domain": [0, top], "nice": False},
-        "axis": {"tickCount": 5, **({"format": ".0%"} if percent else {"labelExpr": _BYTES})},
+        "axis": {"tickCount": 5, **({"format": ".0%"} if percent else {"labelExpr": BYTES_LABEL})},
     }
     if axis == "bus bandwidth":
-        y = {**y, "axis": {"tickCount": 5, "labelExpr": _BYTES + " + '/s'"}}
+        y = {**y, "axis": {"tickCount": 5, "labelExpr": BYTES_LABEL + " + '/s'"}}
     encoding: Spec = {"x": worker_axis(counts), "y": y}
     spec: Spec = {"width": _WIDTH, "height": _HEIGHT, "encoding": encoding, "layer": layers}
     return Figure(name, title, caption + left, whole(spec, description=title))
-
-
-_BYTES = "datum.value === 0 ? '0' : replace(replace(format(datum.value, '.3~s'), 'k', ' k'), /([MGT])$/, ' $1') + 'B'"

@@ -16,7 +16,7 @@ from paceline.report.grid_charts import grid_figures
 from paceline.report.link_charts import device_table, link_figure, link_table
 from paceline.report.point_charts import accuracy_figure, bus_figure, memory_figure
 from paceline.report.step_charts import split_figure
-from paceline.report.worker_charts import straggler_figure, utilisation_figure
+from paceline.report.worker_charts import course_figures, straggler_figure, utilisation_figure
 from paceline.units import percent_text
 
 __all__ = ["sections", "sections_in_words", "title"]
@@ -60,8 +60,9 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
         Section(
             "memory",
             "Memory, utilisation, stragglers",
-            figures=_present(
-                memory_figure(analysis), utilisation_figure(analysis), straggler_figure(analysis)
+            figures=(
+                *_present(memory_figure(analysis), utilisation_figure(analysis), straggler_figure(analysis)),
+                *course_figures(analysis),
             ),
             tables=_present(tables.memory_table(analysis), tables.utilisation_table(analysis)),
         ),

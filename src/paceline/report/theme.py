@@ -13,7 +13,7 @@ from paceline.report.document import Spec
 from paceline.report.escape import visible
 
 __all__ = ["BLUE", "COLOURS", "GREEN", "GRID", "INK", "MUTED", "ORANGE", "PURPLE", "SKY", "VERMILLION"]
-__all__ += ["colour", "toggled", "whole", "worker_axis"]
+__all__ += ["BYTES_LABEL", "colour", "toggled", "whole", "worker_axis"]
 
 INK = "#1f2328"
 MUTED = "#59636e"
@@ -32,6 +32,11 @@ _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _FONT = "system-ui, sans-serif"
 _MOST_TICKS = 9
 _FARTHER = re.compile("[\U00010000-\U0010ffff]")
+
+
+# a Vega expression: 1.5e9 as 1.5 GB
+_SHORT = "replace(replace(format(datum.value, '.3~s'), 'k', ' k'), /([MGT])$/, ' $1')"
+BYTES_LABEL = f"datum.value === 0 ? '0' : {_SHORT} + 'B'"
 
 
 def whole(spec: Spec, *, description: str) -> Spec:

@@ -1,4 +1,5 @@
-"""Who is late, and what workers used, as Vega-Lite specifications: own time by worker, utilisation against workers."""
+"""Who is late, and what workers used, as Vega-Lite specifications: own time by worker, utilisation against workers and
+against time."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ from paceline.report.document import Figure, Spec
 from paceline.report.dots import Dot, dots_chart, first_lines
 from paceline.report.series import series_names
 from paceline.report.step_charts import time_unit
-from paceline.report.theme import BLUE, INK, whole, worker_axis
+from paceline.report.theme import BLUE, BYTES_LABEL, INK, colour, toggled, whole, worker_axis
 from paceline.units import duration_text, percent_text
 
-__all__ = ["straggler_figure", "utilisation_figure"]
+__all__ = ["course_figures", "straggler_figure", "utilisation_figure"]
 
-_WIDTH, _HEIGHT = 430, 240
+_WIDTH, _HEIGHT, _LOW = 430, 240, 180
 _MOST_WORKERS = 256
 _SHARES = {
     "cpu_ratio": "cores",
@@ -110,3 +111,49 @@ def utilisation_figure(analysis: Analysis) -> Figure | None:
         "up too. Circles: measured, with 90% intervals over launches."
     )
     return Figure("utilisation", title, caption + left, whole(spec, description=title))
+
+
+def course_figures(analysis: Analysis) -> tuple[Figure, ...]:
+    """Cores and memory of every worker over one launch, against time; of GPUs too where they were sampled."""
+    wanted = (
+        ("cores", "Cores in use", "cores", {"tickCount": 5}),
+        ("memory_bytes", "Memory", "resident memory", {"tickCount": 5, "labelExpr": BYTES_LABEL}),
+        ("gpu_ratio", "GPU in use", "share of time", {"tickCount": 5, "format": ".0%"}),
+        ("gpu_memory_bytes", "GPU memory", "GPU memory", {"tickCount": 5, "labelExpr": BYTES_LABEL}),
+    )
+    figures = (_course(analysis, *one) for one in wanted)
+    return tuple(figure for figure in figures if figure is not None)
+
+
+def _course(analysis: Analysis, quantity: str, title: str, axis: str, ticks: Spec) -> Figure | None:
+    rows = [
+        {"line": f"worker {course.worker}", "t": t_s, "value": value}
+        for course in analysis.courses
+        for t_s, value in zip(course.t_s, getattr(course, quantity), strict=False)
+        if value is not None
+    ]
+    if not rows:
+        return None
+    names = list(dict.fromkeys(str(row["line"]) for row in rows))
+    parameter, opacity = toggled("line")
+    x: Spec = {"field": "t", "type": "quantitative", "title": "time (s)", "axis": {"grid": False}}
+    y: Spec = {
+        "field": "value",
+        "type": "quantitative",
+        "title": axis,
+        "scale": {"zero": True},
+        "axis": ticks,
+    }
+    layer: Spec = {
+        "data": {"values": rows},
+        "params": [parameter],
+        "mark": {"type": "line", "strokeWidth": 1.6, "interpolate": "step-before"},
+        "encoding": {"color": colour(names), "opacity": opacity},
+    }
+    spec: Spec = {"width": _WIDTH, "height": _LOW, "encoding": {"x": x, "y": y}, "layer": [layer]}
+    caption = (
+        f"{title} ({axis}) of each worker against time (seconds since the first sample) in the launch "
+        f"{analysis.courses[0].trial}, sampled outside the workers; start-up and warm-up are in it."
+    )
+    named = f"{title} against time"
+    return Figure(f"course-{quantity}", named, caption, whole(spec, description=named))

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from paceline.records import (
     BucketSent,
     Convergence,
+    Course,
     Decision,
     DeviceProbe,
     Estimate,
@@ -105,5 +106,6 @@ AnalysisFile = create_model(
     decision=(Decision | None, ...),
     links=(list[LinkProbe], ...),
     devices=(list[DeviceProbe], ...),
+    courses=(list[Course], ...),
     source=(dict[str, object], ...),
 )
