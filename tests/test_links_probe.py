@@ -1,6 +1,7 @@
 """A probe gives back the Link that made its times, says what it cannot tell apart, and its intervals cover."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from paceline.answers_links import determined, with_probed
 from paceline.errors import UsageError
 from paceline.links import LinkBelief
 from paceline.links_probe import belief_of, link_from_probe, link_of, link_probes, probe_rows
+from paceline.links_training import exchange_findings, exchange_s
 from paceline.observe import Setting
 from paceline.probe import bus_factor, rounds, sweep_sizes
 from paceline.records import BucketReady, Estimate, Link, Point, Probe, ProbeTime, Profile
@@ -202,6 +204,29 @@ def test_what_was_probed_counts_for_more_than_what_was_declared():
     _, both = _projected(probe, between=said)
     _, alone = _projected(probe)
     assert both.time_s == alone.time_s
+
+
+def _wired(wire_s, workers=4, backend="gloo"):
+    return replace(
+        _profile(),
+        point=Point("w4", workers, nodes=4, backend=backend),
+        wire_s=Estimate(wire_s, 0.9 * wire_s, 2.0, 5),
+    )
+
+
+def test_an_exchange_takes_the_hops_of_every_bucket_and_the_bytes_of_all():
+    """4 buckets x 6 hops x 1 ms, and 60 MB at 100 MB/s."""
+    link = link_from_probe(times(Link(1e-3, 1e8), nodes=2))
+    assert exchange_s(_wired(1.0), link) == pytest.approx(0.024 + 0.6)
+    assert exchange_s(replace(_wired(1.0), exchanged_bytes_per_step=None), link) is None
+
+
+@pytest.mark.parametrize(("wire_s", "told"), [(0.5, False), (1.2, False), (1.5, True)])
+def test_wire_time_of_twice_the_whole_exchange_is_not_the_links_fault(wire_s, told):
+    link = link_from_probe(times(Link(1e-3, 1e8), nodes=2))
+    found = exchange_findings([_wired(wire_s)], [link])
+    assert [finding.id for finding in found] == ["exchange-below-probe"] * told
+    assert exchange_findings([_wired(wire_s, backend="nccl")], [link]) == ()
 
 
 def test_a_probe_over_another_backend_says_nothing():

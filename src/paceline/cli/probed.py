@@ -11,6 +11,7 @@ from paceline.data import shipped
 from paceline.errors import UsageError
 from paceline.links_probe import link_probes
 from paceline.links_spec import link_findings, with_specs
+from paceline.links_training import exchange_findings
 from paceline.probe_device import device_findings, with_data_sheet
 from paceline.records import Analysis, DeviceProbe, Finding, LinkProbe, Probe
 from paceline.store.paths import StudyFolder
@@ -70,5 +71,5 @@ def with_probe_results(analysis: Analysis, found: Probed) -> Analysis:
         analysis,
         links=found.links,
         devices=found.devices,
-        findings=(*analysis.findings, *found.findings),
+        findings=(*analysis.findings, *found.findings, *exchange_findings(analysis.points, found.links)),
     )
