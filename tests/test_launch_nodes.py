@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ import pytest
 from paceline.launch import nodes as nodes_module
 from paceline.launch.command import Command
 from paceline.launch.gate import PROTOCOL, Gate, Invitation
+from paceline.launch.node_trial import remove_abandoned
 from paceline.launch.nodes import NodesLauncher
 from paceline.launch.wire import node_handshake
 from paceline.plan import plan_study
@@ -166,3 +168,20 @@ def test_a_trial_that_needs_more_nodes_than_are_here_is_not_started(gate, node):
     node.close()
     time.sleep(0.1)
     assert launcher.refusal(TRIAL) == "needs 2 nodes, 1 is here"
+
+
+def test_scratch_folders_of_killed_joiners_are_removed_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True
+    )
+    names = [
+        f"paceline-node-{gone.stdout.strip()}-x",
+        f"paceline-node-{os.getpid()}-y",
+        "paceline-node-mine",
+        "z",
+    ]
+    for name in names:
+        (tmp_path / name).mkdir()
+    remove_abandoned()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])

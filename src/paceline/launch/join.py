@@ -27,7 +27,7 @@ from paceline.errors import PacelineError
 from paceline.launch.facts import Subject, facts_of_this_node
 from paceline.launch.gate import PROTOCOL, Invitation
 from paceline.launch.node_files import chunks
-from paceline.launch.node_trial import NodeTrial, Order
+from paceline.launch.node_trial import NodeTrial, Order, remove_abandoned
 from paceline.launch.route import reaches, way_at
 from paceline.launch.wire import Message, Refused, Wire, WireLost, node_handshake
 from paceline.records_json import plain_data
@@ -56,6 +56,7 @@ class Here:
 
 def joined_study(asked: Invitation, here: Here, *, wait_s: float, say: Callable[[str], None]) -> str:
     """Join the study, serve it to its end, and say how it ended. NodeLost when the desk goes without a word."""
+    remove_abandoned()
     wire = _connected(asked, wait_s=wait_s, say=say)
     try:
         wire.send("hello", protocol=PROTOCOL, host=socket.gethostname(), paceline=__version__)

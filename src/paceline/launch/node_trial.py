@@ -17,14 +17,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from paceline.launch.command import Command, on_node
 from paceline.launch.local import LocalLauncher
 from paceline.launch.node_files import safe_name, unpacked
 from paceline.launch.route import Way
 from paceline.launch.telemetry import NODE_VARIABLE, Sampler
 
-__all__ = ["NodeTrial", "Order"]
+__all__ = ["NodeTrial", "Order", "remove_abandoned"]
 
+_SCRATCH = "paceline-node-"
 _WATCHED = ("heartbeat-", "exit-", "failed-", "stacks-")
 _HEARTBEAT = struct.Struct("<QdQQ")  # steps, seconds, pid, phase; see docs/format.md
 
@@ -66,7 +69,7 @@ class NodeTrial:
         self.id = order.trial
         self._node = order.node
         self._sent: dict[str, bytes] = {}
-        self.folder = Path(tempfile.mkdtemp(prefix="paceline-node-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))
         unpacked(archive, self.folder / "agent")
         self._log = (self.folder / f"launcher-{order.node}.log").open("wb")
         command = order.command(self.folder, way, environment=os.environ)
@@ -118,3 +121,11 @@ class NodeTrial:
 
     def _paths(self) -> list[Path]:
         return [path for path in sorted(self.folder.iterdir()) if safe_name(path.name)]
+
+
+def remove_abandoned() -> None:
+    """Remove scratch folders of joiners that were killed: their names carry a process id that is no more."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*-*"):
+        pid = folder.name.removeprefix(_SCRATCH).partition("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
