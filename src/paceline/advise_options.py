@@ -73,6 +73,7 @@ class Candidates:
     what: str  # what the time is of
     priced: bool
     complete: bool  # whether it is the time of a whole training
+    samples_per_epoch: int | None = None
 
 
 def candidates_of(
@@ -118,7 +119,8 @@ def candidates_of(
     else:
         cost = time * workers
     known = tuple((s.workers, s.nodes) in measured for s in settings)
-    return Candidates(settings, time, cost, known, what, prices.priced, complete)
+    known_size = observed.samples if what == "epoch" and observed.kind == "step" else None
+    return Candidates(settings, time, cost, known, what, prices.priced, complete, known_size)
 
 
 def _exact_where_measured(law: Law, settings: Sequence[Setting], predicted: Draws) -> Array:
@@ -188,7 +190,8 @@ def decision_of(c: Candidates, prices: Prices, *, chosen: int | None) -> Decisio
         )
         for i, setting in enumerate(c.settings)
     )
-    return Decision(work, prices.unit, c.complete, options, prices.deadline_s, prices.budget, chosen)
+    limits = (prices.deadline_s, prices.budget)
+    return Decision(work, prices.unit, c.complete, options, *limits, chosen, c.samples_per_epoch)
 
 
 def planned(
@@ -219,6 +222,8 @@ def planned(
 def _amount(decision: Decision, samples: float | None, epochs: float | None) -> tuple[float, str]:
     """How many times the Decision's own work is planned, and what to call it."""
     if samples is not None:
+        if decision.work == _EPOCH and decision.samples_per_epoch:
+            return samples / decision.samples_per_epoch, f"{samples:,.0f} samples"
         if decision.work != MILLION:
             raise UsageError(
                 f"the time of {decision.work} is known, not that of a sample",

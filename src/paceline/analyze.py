@@ -22,7 +22,7 @@ from paceline.telemetry_course import courses
 from paceline.verdict import verdict
 from paceline.verdict_thresholds import thresholds
 
-__all__ = ["study_analysis", "with_measured_power"]
+__all__ = ["study_analysis", "with_measured_power", "with_measured_samples"]
 
 _UNSOUND = {"no-exchange", "replicas-differ"}  # workers that trained apart time something else
 _NOTHING = Answers(None, (), (), (), None, ())
@@ -45,7 +45,8 @@ def study_analysis(
     seen = with_seen(cluster, results)
     profiles = _with_backend(curve(groups), seen.backend)
     findings = study_findings(groups, profiles)
-    found = _answers(profiles, findings, with_measured_power(ask or Ask(), profiles), seen)
+    asked = with_measured_samples(with_measured_power(ask or Ask(), profiles), results, findings)
+    found = _answers(profiles, findings, asked, seen)
     findings = (*worst_first((*findings, *_still_open(preflight, findings))), *found.findings)
     analysis = Analysis(
         verdict=verdict(profiles, findings),
@@ -93,6 +94,21 @@ def with_measured_power(ask: Ask, profiles: Sequence[Profile]) -> Ask:
     if ask.prices.worker_watts is not None or not watts:
         return ask
     return replace(ask, prices=replace(ask.prices, worker_watts=median(watts)))
+
+
+def with_measured_samples(ask: Ask, results: Sequence[TrialResult], findings: Sequence[Finding]) -> Ask:
+    """The question with the size of the data set as the loaders saw it, so that advice is about an epoch.
+
+    Only where all workers of all trials saw one size, and it is not a worker's share: a trial on one worker saw it
+    too, or a sampler dealt it out."""
+    if ask.samples is not None or any(finding.id == "same-data" for finding in findings):
+        return ask
+    workers = [worker for result in results if result.state == "ok" for worker in result.workers]
+    loaders = [info if isinstance(info := w.manifest.get("loader"), Mapping) else {} for w in workers]
+    sizes = {info.get("dataset_size") for info in loaders}
+    whole = any(w.world == 1 for w in workers) or all("Distributed" in str(i.get("sampler")) for i in loaders)
+    size = sizes.pop() if len(sizes) == 1 else None
+    return replace(ask, samples=size) if whole and isinstance(size, int) and size > 0 else ask
 
 
 def _still_open(preflight: Sequence[Finding], findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -45,6 +45,7 @@ class Decision:
     deadline_s: float | None = None
     budget: float | None = None
     chosen: int | None = None  # workers of the Option that is recommended: the knee
+    samples_per_epoch: int | None = None  # of the data set, where the work is one epoch of so many samples
 
 
 @dataclass(frozen=True, slots=True)
