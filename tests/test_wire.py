@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from paceline.errors import PacelineError, UsageError
+from paceline.errors import PacelineError, TokenRefused, UsageError
 from paceline.launch.gate import Gate, Invitation, invitation
 from paceline.launch.node_files import chunks, packed, unpacked, written
-from paceline.launch.wire import Refused, WireLost, desk_handshake, node_handshake
+from paceline.launch.wire import WireLost, desk_handshake, node_handshake
 
 
 def shaken(token="t", other="t"):
@@ -21,7 +21,7 @@ def shaken(token="t", other="t"):
     def node():
         try:
             met.append(node_handshake(near, other))
-        except (Refused, WireLost) as problem:
+        except (TokenRefused, WireLost) as problem:
             near.close()
             met.append(problem)
 
@@ -29,7 +29,7 @@ def shaken(token="t", other="t"):
     thread.start()
     try:
         desk = desk_handshake(far, token)
-    except (Refused, WireLost) as problem:
+    except (TokenRefused, WireLost) as problem:
         far.close()
         desk = problem
     thread.join()

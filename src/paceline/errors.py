@@ -5,6 +5,7 @@ PacelineError                  exit 1
 ├── TableError                 exit 1   a measurement table cannot be understood: row, column, fix
 ├── StudyError                 exit 1   a study folder is damaged, foreign or in use
 │   └── StudyInUse             exit 1   another desk holds the study
+├── TokenRefused               exit 1   the other end of a connection did not prove that it holds the token
 ├── NothingMeasured            exit 2   no trial gave a usable measurement
 ├── ThresholdFailed            exit 3   a --fail-if condition held
 └── Interrupted                exit 130 Ctrl-C; what was measured is kept
@@ -18,6 +19,7 @@ __all__ = [
     "StudyInUse",
     "TableError",
     "ThresholdFailed",
+    "TokenRefused",
     "UsageError",
 ]
 
@@ -47,6 +49,10 @@ class StudyError(PacelineError):
 
 class StudyInUse(StudyError):
     """Another desk is working on this study."""
+
+
+class TokenRefused(PacelineError):
+    """A desk or a node did not prove that it holds the token of the study."""
 
 
 class NothingMeasured(PacelineError):

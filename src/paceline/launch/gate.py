@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from paceline import __version__
-from paceline.errors import PacelineError, UsageError
+from paceline.errors import PacelineError, TokenRefused, UsageError
 from paceline.launch.route import Way, own_addresses, way_at
-from paceline.launch.wire import Refused, Wire, WireLost, desk_handshake
+from paceline.launch.wire import Wire, WireLost, desk_handshake
 
 __all__ = ["PORT", "PROTOCOL", "Gate", "Invitation", "Member", "invitation"]
 
@@ -117,9 +117,11 @@ class Gate:
             return None  # it has gone again
         try:
             member = self._welcomed(desk_handshake(connection, self.token))
-        except (Refused, WireLost) as problem:
+        except (TokenRefused, WireLost) as problem:
             connection.close()
-            if isinstance(problem, Refused):  # else a port scan, or a node that gave up: it may come again
+            if isinstance(
+                problem, TokenRefused
+            ):  # else a port scan, or a node that gave up: it may come again
                 self._say(f"{problem.message}: turned away")
             return None
         self.members.append(member)

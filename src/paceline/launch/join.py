@@ -23,16 +23,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from paceline import __version__
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, TokenRefused
 from paceline.launch.facts import Subject, facts_of_this_node
 from paceline.launch.gate import PROTOCOL, Invitation
 from paceline.launch.node_files import chunks
 from paceline.launch.node_trial import NodeTrial, Order, remove_abandoned
 from paceline.launch.route import reaches, way_at
-from paceline.launch.wire import Message, Refused, Wire, WireLost, node_handshake
+from paceline.launch.wire import Message, Wire, WireLost, node_handshake
 from paceline.records_json import plain_data
 
-__all__ = ["Here", "NodeLost", "joined_study"]
+__all__ = ["Here", "joined_study"]
 
 _TICK_S = 0.1
 _LOOK_S = 0.5
@@ -40,10 +40,6 @@ _ALIVE_S = 2.0
 _SILENT_S = 180.0  # a desk that is judging a trial or waiting for other nodes says little
 _RETRY_S = 1.0
 _REACH_S = 5.0
-
-
-class NodeLost(PacelineError):
-    """The desk has gone without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ class Here:
 
 
 def joined_study(asked: Invitation, here: Here, *, wait_s: float, say: Callable[[str], None]) -> str:
-    """Join the study, serve it to its end, and say how it ended. NodeLost when the desk goes without a word."""
+    """Join the study, serve it to its end, and say how it ended. An error when the desk goes without a word."""
     remove_abandoned()
     wire = _connected(asked, wait_s=wait_s, say=say)
     try:
@@ -71,7 +67,7 @@ def joined_study(asked: Invitation, here: Here, *, wait_s: float, say: Callable[
         say(f"joined as node {node}; the study says what is run. Ctrl-C leaves it.")
         return _Service(wire, here, node=node, say=say).serve()
     except WireLost as problem:
-        raise NodeLost(
+        raise PacelineError(
             f"the study at {asked.host} is lost: {problem}; every process of the trial here has ended",
             hint="look at the desk; join again with the line that it prints",
         ) from problem
@@ -144,8 +140,6 @@ class _Service:
                     self._trial.ask_stacks(int(str(values["pid"])))
             case "end":
                 self._end()
-            case "said":
-                self._say(str(values["text"]))
             case _:
                 pass  # "here", or what a later desk may say
 
@@ -246,10 +240,10 @@ def _connected(asked: Invitation, *, wait_s: float, say: Callable[[str], None]) 
             )
             greeting_s = max(_RETRY_S, until - time.monotonic())
             return node_handshake(connection, token, greeting_s=greeting_s)
-        except (OSError, WireLost, Refused) as problem:
+        except (OSError, WireLost, TokenRefused) as problem:
             if connection is not None:
                 connection.close()
-            if isinstance(problem, Refused):
+            if isinstance(problem, TokenRefused):
                 raise
             if time.monotonic() >= until:
                 raise PacelineError(

@@ -26,9 +26,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
 
-from paceline.errors import PacelineError
+from paceline.errors import TokenRefused
 
-__all__ = ["Message", "Refused", "Wire", "WireLost", "desk_handshake", "node_handshake"]
+__all__ = ["Message", "Wire", "WireLost", "desk_handshake", "node_handshake"]
 
 _MAGIC = b"PACELINE1"
 _NONCE = 32
@@ -41,10 +41,6 @@ _SEND_S = 20.0
 
 class WireLost(Exception):
     """The other end has gone, or what came from it is damaged."""
-
-
-class Refused(PacelineError):
-    """The other end did not prove that it holds the token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +141,7 @@ def desk_handshake(connection: socket.socket, token: str) -> Wire:
         connection.sendall(_MAGIC + ours)
         theirs, proof = _exactly(connection, _NONCE), _exactly(connection, _MAC)
         if not hmac.compare_digest(proof, _proof(token, b"join", ours + theirs)):
-            raise Refused(
+            raise TokenRefused(
                 f"{connection.getpeername()[0]} knocked with another token",
                 hint="copy the whole line that this study printed",
             )
@@ -167,7 +163,7 @@ def node_handshake(connection: socket.socket, token: str, *, greeting_s: float =
         greeting = _exactly(connection, len(_MAGIC) + _NONCE)
         connection.settimeout(_HANDSHAKE_S)
         if not greeting.startswith(_MAGIC):
-            raise Refused(
+            raise TokenRefused(
                 f"what answers at {host}:{port} is not a Paceline study", hint="check host and port"
             )
         both = greeting[len(_MAGIC) :] + (own := os.urandom(_NONCE))
@@ -177,7 +173,7 @@ def node_handshake(connection: socket.socket, token: str, *, greeting_s: float =
         except WireLost:
             proof = b""
         if not hmac.compare_digest(proof, _proof(token, b"desk", both)):
-            raise Refused(
+            raise TokenRefused(
                 f"the study at {host}:{port} does not take this token",
                 hint="copy the whole line that the study printed: paceline join TOKEN@HOST:PORT",
             )
