@@ -173,7 +173,9 @@ def measure(launch: Launch, out: Path) -> None:
     began = time.monotonic()
     count = sum(len(tasks) for _, tasks in stages)
     print(f"{launch.name}: {launch.nodes} hosts x {launch.per_node}, {count} tasks", flush=True)
-    with opened(lab_of(new_name(), hosts=launch.nodes, cpu=launch.cpu)) as lab:
+    # shaped from the beginning: connections keep the size of their pieces from when they are made
+    slowest = f"{min(RATES_MBIT)}mbit"
+    with opened(lab_of(new_name(), hosts=launch.nodes, cpu=launch.cpu, link=slowest)) as lab:
         _run(launch, stages, lab, out)
     print(f"{launch.name}: done in {time.monotonic() - began:.0f} s", flush=True)
 

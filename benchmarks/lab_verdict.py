@@ -1,7 +1,7 @@
 """Rows of the laboratory -> predictions (before) and verdict (after), for benchmarks/lab_prediction.py.
 
 Every prediction is one call of paceline.answers.answers on one Profile (1 worker) and the probed Links, as
-`paceline project` makes it; what-ifs are its own changes. Times: medians over steps of the slowest worker.
+`paceline project` makes it; what-ifs are its own changes.
 """
 
 from __future__ import annotations
@@ -108,13 +108,22 @@ def link(row: Row) -> LinkProbe:
 
 
 def step_s(row: Row) -> float:
-    """The median step; a synchronous step is the slowest worker's."""
-    return median(max(step) for step in zip(*(w["steps_s"] for w in row["workers"]), strict=True))
+    """The median over steps of the mean over workers.
+
+    Workers are in lockstep, so all take the same time over many steps. In a single step they do not: a ring ends on one
+    worker a chunk earlier than on another, and the next time the other way round. The largest of every step would add
+    that up.
+    """
+    return median(fmean(step) for step in zip(*(w["steps_s"] for w in row["workers"]), strict=True))
 
 
 def wire_s(row: Row) -> float:
-    """What the last to arrive waits: for the network alone."""
-    return median(min(wait) for wait in zip(*(w["waits_s"] for w in row["workers"]), strict=True))
+    """What workers wait for the network: the mean over workers, less what they wait for a late one."""
+    owns = [
+        [step - wait for step, wait in zip(w["steps_s"], w["waits_s"], strict=True)] for w in row["workers"]
+    ]
+    late = median(max(own) - fmean(own) for own in zip(*owns, strict=True))
+    return median(fmean(wait) for wait in zip(*(w["waits_s"] for w in row["workers"]), strict=True)) - late
 
 
 def name_of(row: Row) -> tuple[object, ...]:

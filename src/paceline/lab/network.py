@@ -27,7 +27,11 @@ _LEAST_PIECE_BYTES, _MOST_PIECE_BYTES = 16_384, 65_536
 _FRAME_BYTES = 1_514
 _TICK_S = 0.0002  # of traffic, or the kernel could not keep up with a fast link
 _UNSHAPED = 1e15
-_QUEUE_S = 0.4  # of traffic waits in a link before frames are dropped
+_QUEUE_BYTES = 64_000_000  # a host does not drop what it sends itself
+_OWN_QUEUE_BYTES = (
+    131_072  # of one connection wait in its host's link, as a network card's queue limit has it: with
+)
+# more, acknowledgements stand behind megabytes of data, and connections lose their pace
 
 
 def build(lab: Lab) -> None:
@@ -46,6 +50,7 @@ def build(lab: Lab) -> None:
             _plug(lab, host)
         do("ip", "-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
         do("ip", "-n", host.namespace, "link", "set", "eth0", "up")
+        _set(host, "net/ipv4/tcp_limit_output_bytes", str(_OWN_QUEUE_BYTES))
         shape(lab, host, host.bits_per_s)
 
 
@@ -101,6 +106,12 @@ def uses_userspace_switch(lab: Lab) -> bool:
     return lab.delay_s > 0 and ask("ip", "-n", lab.switch, "link", "show", "br0").returncode != 0
 
 
+def _set(host: Host, name: str, value: str) -> None:
+    """A setting of the host's own network, where its kernel has it."""
+    words = f"echo {value} > /proc/sys/{name}"
+    ask("nsenter", f"--net=/run/netns/{host.namespace}", "sh", "-c", words)
+
+
 def _plug(lab: Lab, host: Host) -> None:
     ends = ("eth0", "netns", host.namespace, "type", "veth", "peer", "name", port(host), "netns", lab.switch)
     do("ip", "link", "add", *ends)
@@ -115,8 +126,7 @@ def _rate(namespace: str, interface: str, bits_per_s: float | None) -> None:
     piece = min(_MOST_PIECE_BYTES, max(_LEAST_PIECE_BYTES, round(bits_per_s / 8 * _PIECE_S)))
     ask("ip", "-n", namespace, "link", "set", interface, "gso_max_size", str(piece))
     burst = max(piece + _FRAME_BYTES, round(bits_per_s / 8 * _TICK_S))
-    limit = burst + round(bits_per_s / 8 * _QUEUE_S)
-    bucket = ("tbf", "rate", f"{round(bits_per_s)}bit", "burst", str(burst), "limit", str(limit))
+    bucket = ("tbf", "rate", f"{round(bits_per_s)}bit", "burst", str(burst), "limit", str(_QUEUE_BYTES))
     if ask(*where, "replace", "dev", interface, "root", *bucket).returncode == 0:
         return
     do(*where, "replace", "dev", interface, "root", "handle", "1:", "htb", "default", "1")
