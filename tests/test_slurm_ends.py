@@ -1,5 +1,7 @@
 """The hard ends of a job on a real Slurm: a node that dies, time that is up, another job that matters more."""
 
+import time
+
 import pytest
 
 from paceline.store.paths import StudyFolder
@@ -32,8 +34,10 @@ def stepping(root, trial, workers):
 
 
 def start_again(slurm, job):
-    """Slurm lets a job that it has put back wait for a while; a test does not."""
+    """Slurm lets a job that it has put back wait for two minutes; a test only until its old steps are gone."""
     wait_for(lambda: slurm.state(job) == "PENDING", f"job {job} put back", 240)
+    slurm.wait_for_nodes(timeout_s=120)
+    time.sleep(5)
     slurm.call("scontrol", "update", f"JobId={job}", "StartTime=now")
 
 
@@ -41,8 +45,9 @@ def test_a_node_that_dies_puts_the_job_back_and_the_study_goes_on(slurm, tmp_pat
     study = Watching("--on", "slurm", "--nodes", "1,2", *LONG, "--out", "s", TRAIN, cwd=tmp_path)
     job = stepping(tmp_path / "s", "n2-w2-1", 2)
     slurm.lose_node("n2")
-    start_again(slurm, job)
+    wait_for(lambda: slurm.state(job) == "PENDING", f"job {job} put back", 240)
     slurm.start_node("n2")
+    start_again(slurm, job)
     assert study.end(400) == 0, study.said
     assert "started again once" in study.said
     assert states_of(tmp_path / "s") == {"n1-w1-1": "ok", "n2-w2-1": "ok"}

@@ -13,9 +13,9 @@ from paceline.cli.plan_text import print_plan
 from paceline.cli.progress import progress_listener
 from paceline.cli.ready import judged, refusal_of
 from paceline.cli.slurm_options import inside_allocation
-from paceline.cli.study import finish, measure, terminated_like_interrupted
+from paceline.cli.study import finish, measure, refuse_nothing, terminated_like_interrupted
 from paceline.config import with_args_batch
-from paceline.errors import Interrupted, NothingMeasured, PacelineError, UsageError
+from paceline.errors import Interrupted, PacelineError, UsageError
 from paceline.launch.command import INTERFACE_VARIABLES
 from paceline.launch.facts import Subject
 from paceline.launch.interpreter import package_folder
@@ -108,11 +108,7 @@ def study_on_slurm(
     left = len(missing(plan_study(study), read_results(folder), study))
     if job is not None and left:
         _say_end(folder, job, left, again=again)
-    if not any(point.step_s for point in analysis.points):
-        raise NothingMeasured(
-            f"no trial in {folder.root} gave a usable measurement",
-            hint=f"correct the script, then {again} --retry-failed",
-        )
+    refuse_nothing(folder, analysis)
 
 
 def slurm_bench(folder: StudyFolder, study: Study, bench: Bench) -> Bench:

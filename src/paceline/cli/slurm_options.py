@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from typing import Annotated
 
@@ -65,10 +66,13 @@ def inside_allocation() -> bool:
 
 def cores_for(study: Study) -> int:
     """The cores of a node that its workers share: this machine's, or those that Slurm gives and is asked for."""
-    given = os.environ.get("SLURM_CPUS_ON_NODE", "")
-    if study.slurm is None or (inside_allocation() and not given.isdigit()):
+    if study.slurm is None:
         return cores()
-    return int(given) if inside_allocation() else max(study.workers_per_node or study.workers)
+    if not inside_allocation():
+        return max(study.workers_per_node or study.workers)
+    given = os.environ.get("SLURM_CPUS_ON_NODE") or os.environ.get("SLURM_JOB_CPUS_PER_NODE", "")
+    least = [int(count) for count in re.findall(r"(\d+)(?:\(x\d+\))?", given)]  # "8(x2),4"
+    return min(least, default=cores())
 
 
 def with_allocation(

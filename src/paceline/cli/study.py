@@ -304,10 +304,16 @@ def measure(folder: StudyFolder, study: Study, *, bench: Bench, retry_failed: bo
         raise Interrupted("stopped; every complete trial is kept", hint=f"{again} goes on")
     if stopped is not None:
         print(f"stopped {stopped}", file=sys.stderr)
-    if not any(point.step_s for point in analysis.points):
+    refuse_nothing(folder, analysis)
+
+
+def refuse_nothing(folder: StudyFolder, analysis: Analysis) -> None:
+    """A study that has measured nothing at all ends so."""
+    trained = analysis.convergence is not None and any(curve.metric for curve in analysis.convergence.curves)
+    if not trained and not any(point.step_s for point in analysis.points):
         raise NothingMeasured(
             f"no trial in {folder.root} gave a usable measurement",
-            hint=f"correct the script, then {again} --retry-failed",
+            hint=f"correct the script, then paceline study {shlex.quote(str(folder.root))} --retry-failed",
         )
 
 

@@ -124,6 +124,7 @@ class SlurmLauncher:
         if len(nodes) == 1:
             return None
         place = ["--jobid", self.job, "--nodelist", ",".join(nodes[1:]), "--nodes", str(len(nodes) - 1)]
+        place += ["--ntasks", str(len(nodes) - 1)]
         how = ["--ntasks-per-node", "1", "--overlap", "--mpi", "none", "--quiet"]
         code = [
             sys.executable,

@@ -24,9 +24,6 @@ from paceline.slurm_state import node_address
 __all__ = ["allocation_here", "first_address", "looked_at", "looked_into"]
 
 _CHECK_S = 180.0
-_NOT_YET = "Unable to create step"
-_TRIES = 12
-_AGAIN_S = 5.0
 
 
 def allocation_here(environment: Mapping[str, str]) -> tuple[str, tuple[str, ...]] | None:
@@ -92,11 +89,7 @@ def _asked(
 ) -> list[dict[str, object]]:
     """What every node answers; a PacelineError unless all do, and all see the folder."""
     every = len(launcher.nodes)
-    for _ in range(_TRIES):
-        done = _step([*launcher.srun(every, name="paceline-look"), *options, *words], code=code)
-        if _NOT_YET not in done.stderr:
-            break
-        time.sleep(_AGAIN_S)  # a node that has just come back takes no steps for some seconds
+    done = _step([*launcher.srun(every, name="paceline-look"), *options, *words], code=code)
     said = answers(done.stdout) or [
         json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")
     ]
