@@ -128,6 +128,16 @@ def test_a_click_in_the_legend_fades_the_other_lines(shown):
     )
 
 
+def test_a_click_in_the_legend_shows_a_simpler_curve_beside_our_fit(shown):
+    all_live(shown)
+    chart = shown.locator("[data-figure=speedup-weak]")
+    drawn = """() => [...document.querySelectorAll('[data-figure=speedup-weak] .mark-line path')]
+        .filter(path => path.getAttribute('stroke') === '#59636e' && path.getAttribute('opacity') === '0.9').length"""
+    assert shown.evaluate(drawn) == 1
+    chart.locator(".role-legend-label text", has_text="Amdahl").click()
+    shown.wait_for_function(f"() => ({drawn})() === 2")
+
+
 @pytest.mark.parametrize(
     ("form", "begins"), [("Markdown", "| line"), ("CSV", "line,workers"), ("LaTeX", "\\begin{table}")]
 )
@@ -135,7 +145,9 @@ def test_a_table_is_copied_with_one_click(shown, form, begins):
     shown.context.grant_permissions(["clipboard-read", "clipboard-write"])
     button = shown.locator("#table-scaling").get_by_role("button", name=f"Copy {form} of this table")
     button.click()
-    shown.get_by_text("Copied", exact=True).wait_for()
+    shown.wait_for_function(
+        "() => document.getElementById('said').textContent !== ''"
+    )  # it stays, the button does not
     copied = shown.evaluate("navigator.clipboard.readText()")
     assert copied.startswith(begins)
     assert "6.40" in copied

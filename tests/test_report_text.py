@@ -160,7 +160,17 @@ def test_tidy_csv_has_one_row_per_point_and_quantity_with_the_raw_value():
     (found,) = [r for r in rows if (r["study"], r["point"], r["quantity"]) == ("a", "w4-b64", "step_s")]
     assert float(found["value"]) == pytest.approx(0.05)
     assert (found["observations"], found["kind"]) == ("5", "measured")
-    assert {r["kind"] for r in rows} == {"measured", "projected", "refused"}
+    assert {r["kind"] for r in rows} == {"measured", "projected", "refused", "option", "trained"}
+    (hours,) = [
+        r
+        for r in rows
+        if (r["study"], r["kind"], r["workers"], r["quantity"]) == ("a", "option", "8", "worker_s")
+    ]
+    assert float(hours["value"]) == pytest.approx(8 * 1.9 * 3600)
+    (reached,) = [
+        r for r in rows if (r["study"], r["point"], r["quantity"]) == ("b", "w8-b64", "time_to_target_s")
+    ]
+    assert (reached["value"], reached["high"]) == ("120.0", "")  # some seed never reached it
     (lost,) = [r for r in rows if (r["study"], r["state"]) == ("a", "oom")]
     assert (lost["point"], lost["quantity"], lost["value"]) == ("w1-b1024", "", "")
     assert all(None not in row and len(row) == len(COLUMNS) for row in rows)

@@ -41,10 +41,19 @@ def recommendation_table(analysis: Analysis) -> Table | None:
         )
         for r in analysis.recommendations
     )
-    numbers = {"workers", "batch per worker", "gain", "cost"}
-    names = ("goal", "workers", "batch per worker", "learning-rate rule", "gain", "cost", "condition")
+    cost = f"cost{_cost_unit(analysis)}"
+    numbers = {"workers", "batch per worker", "gain", cost}
+    names = ("goal", "workers", "batch per worker", "learning-rate rule", "gain", cost, "condition")
     columns = tuple(Column(name, number=name in numbers) for name in names)
     return Table("recommendations", "What to do, by goal.", columns, rows)
+
+
+def _cost_unit(analysis: Analysis) -> str:
+    """What the costs of recommendations are counted in: without a price, seconds of workers. Energy says its own."""
+    if analysis.decision is None or any(r.goal == "energy" for r in analysis.recommendations):
+        return ""
+    unit = analysis.decision.cost_unit
+    return " (worker-s)" if unit == "worker-hours" else f" ({unit})"
 
 
 def resource_table(analysis: Analysis) -> Table | None:

@@ -156,7 +156,7 @@ def _axis(title: str, field: str) -> Spec:
         "type": "quantitative",
         "title": title,
         "scale": {"type": "log", "base": 2, "nice": False, "padding": 26},
-        "axis": {"format": "~g", "tickCount": 5},
+        "axis": {"format": ".3~g", "tickCount": 5},
     }
 
 

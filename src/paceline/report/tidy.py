@@ -1,7 +1,7 @@
 """Every number of an analysis as one tidy CSV: one row per point and quantity, raw values in base units.
 
 study                study's name, to tell rows of several studies apart
-kind                 measured | projected | refused
+kind                 measured | projected | refused | option (may be chosen) | trained (to an accuracy)
 point                id of the Point; empty for projections
 workers nodes per_worker_batch global_batch scaling backend varied
 state                ok | oom | crashed | hung | timeout | diverged | cancelled; empty for projections
@@ -57,6 +57,15 @@ def _rows(analysis: Analysis) -> Iterator[tuple[object, ...]]:
             None, None,
         )  # fmt: skip
         yield from ((*head, *_values(name, value)) for name, value in _estimates(projection))
+    for option in () if analysis.decision is None else analysis.decision.options:
+        head = ("option", None, option.workers, option.nodes, option.per_worker_batch, *([None] * 5))
+        yield from ((*head, *_values(name, value)) for name, value in _estimates(option))
+    for one in () if analysis.convergence is None else analysis.convergence.comparisons:
+        head = (
+            "trained", one.point, one.workers, None, one.per_worker_batch, one.global_batch, None, None, one.label,
+            None,
+        )  # fmt: skip
+        yield from ((*head, *_values(name, value)) for name, value in _estimates(one))
     for refusal in analysis.refusals:
         yield ("refused", None, refusal.workers, *([None] * 12))
 
