@@ -31,6 +31,7 @@ class Cluster:
     cores: Cores | None = None
     probes: tuple[LinkProbe, ...] = ()  # what was probed counts for more than what was declared
     specs: Mapping[LinkClass, LinkSpec] = field(default_factory=dict)  # what the links promise
+    devices_per_node: int | None = None  # as the workers saw them
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,8 @@ def _batches_of_largest(observed: Observed) -> list[int | None]:
 
 
 def _nodes(workers: int, observed: Observed, cluster: Cluster) -> int:
-    """Nodes for a count: as declared, else as densely packed as was measured across nodes, else one.
+    """Nodes for a count: as declared, else as densely packed as was measured across nodes, else one worker for
+    every device that a node was seen to have, else one node.
 
     Where only links between nodes are known and no two workers shared a node, every worker has a node of its own.
     """
@@ -66,4 +67,5 @@ def _nodes(workers: int, observed: Observed, cluster: Cluster) -> int:
     )
     if per_node is None and (apart or np.any(observed.nodes > 1)):
         per_node = int(np.ceil(observed.workers / observed.nodes).max())
+    per_node = cluster.devices_per_node if per_node is None else per_node
     return 1 if per_node is None else ceil(workers / per_node)

@@ -15,11 +15,13 @@ Manifest = Mapping[str, object]
 
 
 def with_seen(declared: Cluster | None, results: Sequence[TrialResult]) -> Cluster:
-    """The declared Cluster, with the backend that all workers used and the cores they computed on."""
+    """The declared Cluster, with the backend that all workers used, and the cores or devices they computed on."""
     manifests = [worker.manifest for result in results for worker in result.workers]
     backends = {found for manifest in manifests if (found := _backend(manifest)) is not None}
     backend = backends.pop() if len(backends) == 1 else None
-    return replace(declared or Cluster(), backend=backend, cores=_cores(manifests))
+    return replace(
+        declared or Cluster(), backend=backend, cores=_cores(manifests), devices_per_node=_devices(manifests)
+    )
 
 
 def _backend(manifest: Manifest) -> str | None:
@@ -29,6 +31,14 @@ def _backend(manifest: Manifest) -> str | None:
         return None
     by_device = dict(part.split(":", 1) for part in text.split(",") if ":" in part)
     return by_device.get(str(manifest.get("device"))) if by_device else text
+
+
+def _devices(manifests: Sequence[Manifest]) -> int | None:
+    """CUDA devices of the smallest host. One is no count: a launcher may show every worker its own and no other."""
+    if not manifests or any(manifest.get("device") != "cuda" for manifest in manifests):
+        return None
+    counts = [count for m in manifests if isinstance(count := m.get("devices"), int) and count > 1]
+    return min(counts) if len(counts) == len(manifests) else None
 
 
 def _cores(manifests: Sequence[Manifest]) -> Cores | None:

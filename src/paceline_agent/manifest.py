@@ -35,6 +35,7 @@ def manifest(agent: Agent) -> dict[str, Any]:
         "device": device.type,
         "device_name": torch.cuda.get_device_name(device) if on_cuda else cpu_name(),
         "device_id": str(getattr(torch.cuda.get_device_properties(device), "uuid", "")) if on_cuda else None,
+        "devices": torch.cuda.device_count() if on_cuda else None,
         "backend": _backend(),
         "threads": torch.get_num_threads(),
         "start_s": agent.started_s,
