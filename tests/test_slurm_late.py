@@ -1,5 +1,8 @@
 """A network file system shows things late: new names after seconds, a heartbeat after half a minute."""
 
+import errno
+import fcntl
+import json
 import os
 import struct
 import threading
@@ -12,6 +15,7 @@ from paceline.plan import plan_study
 from paceline.records import Study, Workload
 from paceline.run.trial import Bench, run_trial
 from paceline.run.watch import Limits, watch
+from paceline.store.lock import locked
 from paceline.store.paths import StudyFolder
 from paceline_agent import files
 from tests.test_run import FakeClock, FakeLaunch, beat
@@ -155,3 +159,25 @@ def test_on_a_network_a_heartbeat_is_sent_on_and_elsewhere_no_thread_is_started(
 
 def _gone(descriptor):
     raise OSError("the file is gone")
+
+
+def test_a_file_that_cannot_be_mapped_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(files.mmap, "mmap", _no_device)
+    beating = files.Heartbeat(str(tmp_path), 0)
+    beating.phase(0, files.STEPPING)
+    beating.step(9, 2.5)
+    steps, at_s, pid, phase = files.HEARTBEAT.unpack((tmp_path / "heartbeat-0").read_bytes())
+    assert (steps, at_s, pid, phase) == (9, 2.5, os.getpid(), files.STEPPING)
+
+
+def _no_device(*args):
+    raise OSError(errno.ENODEV, "No such device")
+
+
+def test_a_file_system_without_locks_does_not_stop_a_study(tmp_path, monkeypatch):
+    def flock(descriptor, operation):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with locked(StudyFolder(tmp_path)):
+        assert json.loads((tmp_path / ".lock").read_text())["pid"] == os.getpid()

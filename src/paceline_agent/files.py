@@ -21,23 +21,36 @@ class Heartbeat:
     """Thirty-two bytes that the desk can watch without asking: a memory map, so a beat costs no system call.
 
     A client of NFS keeps what is written to a map to itself for half a minute. There, and only there, a thread sends it
-    on every few seconds: the kernel does it while training goes on."""
+    on every few seconds: the kernel does it while training goes on. Where a file cannot be mapped it is written."""
 
     def __init__(self, folder: str, rank: int) -> None:
         path = os.path.join(folder, f"heartbeat-{rank}")
         with open(path, "wb+") as file:
             file.write(HEARTBEAT.pack(0, monotonic(), os.getpid(), STARTING))
             file.flush()
-            self._map = mmap.mmap(file.fileno(), HEARTBEAT.size)
+            try:
+                self._map: Any = mmap.mmap(file.fileno(), HEARTBEAT.size)
+            except (OSError, ValueError):
+                self._map = _Written(os.dup(file.fileno()))
         if on_network(folder):
             threading.Thread(target=_flush, args=(path,), name="paceline-heartbeat", daemon=True).start()
 
     def phase(self, steps: int, phase: int) -> None:
-        HEARTBEAT.pack_into(self._map, 0, steps, monotonic(), os.getpid(), phase)
+        self._map[:] = HEARTBEAT.pack(steps, monotonic(), os.getpid(), phase)
 
     def step(self, steps: int, now_s: float) -> None:
         """The hot path: sixteen bytes."""
-        _STEP.pack_into(self._map, 0, steps, now_s)
+        self._map[: _STEP.size] = _STEP.pack(steps, now_s)
+
+
+class _Written:
+    """A file that takes the beginning of its content by a system call, for file systems that map no files."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __setitem__(self, place: slice, content: bytes) -> None:
+        os.pwrite(self._descriptor, content, 0)
 
 
 def on_network(folder: str, mounts: str = "/proc/self/mountinfo") -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -13,6 +14,12 @@ from paceline.errors import StudyError, StudyInUse
 from paceline.store.paths import StudyFolder
 
 __all__ = ["locked"]
+
+_NO_LOCKS = (
+    errno.ENOSYS,
+    errno.ENOTSUP,
+    errno.ENOLCK,
+)  # a file system that has none: Lustre mounted without flock
 
 
 @contextmanager
@@ -30,6 +37,9 @@ def locked(folder: StudyFolder) -> Iterator[None]:
                 f"another desk ({_holder(descriptor)}) is working on {folder.root}",
                 hint="wait for it, or give this study its own folder with --out",
             ) from None
+        except OSError as problem:
+            if problem.errno not in _NO_LOCKS:
+                raise
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
         yield
