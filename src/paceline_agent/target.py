@@ -28,12 +28,18 @@ class Target:
 
     def noted(self, name: str, value: float, k: int) -> None:
         """A metric was marked after step k."""
-        if name != self._metric or self._last is not None or os.environ.get("RANK", "0") != "0":
+        if not self._decides(name) or self._last is not None or os.environ.get("RANK", "0") != "0":
             return
         if os.environ.get("LOCAL_WORLD_SIZE", "1") != os.environ.get("WORLD_SIZE", "1"):
             return
         if value >= self._target if self._rises else value <= self._target:
             files.write_json(self._folder, _NOTE, {"after": k + 2, "value": value})
+
+    def _decides(self, name: str) -> bool:
+        """The metric that was asked for; where none was, an accuracy that is not of what is learned from."""
+        if self._metric is not None:
+            return name == self._metric
+        return "acc" in name.lower() and not name.lower().startswith("train")
 
     def ends(self, k: int) -> bool:
         """Whether step k, which has just ended, was the last."""
