@@ -70,27 +70,36 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="two networks, one bandwidth, 4 workers: 2 minutes"
     )
-    parser.add_argument("--only", default="", help="launches whose name begins so, e.g. w4")
+    parser.add_argument("--part", choices=("all", "sleep", "real"), default="all", help="which computation")
+    parser.add_argument(
+        "--real-time",
+        action="store_true",
+        help="let sleeping cells go before other programs of a busy machine",
+    )
     args = parser.parse_args()
     require_root()
     sweep()
     args.out.mkdir(parents=True, exist_ok=True)
-    before, after = launches(quick=args.quick)
-    for launch in before:
-        if launch.name.startswith(args.only):
-            measure(launch, args.out)
-    foresee(args.out, after)
-    for launch in after:
-        if launch.name.startswith(args.only):
-            measure(launch, args.out)
-    machine = {"platform": platform.platform(), "cores": os.cpu_count(), "load": os.getloadavg()}
-    (args.out / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
-    text = verdict(args.out)
-    print(text)
+    load = os.getloadavg()
+    parts = [] if args.part == "real" else [launches(quick=args.quick)]
+    if args.part != "sleep" and not args.quick:
+        parts.append(real_launches())
+    for before, after in parts:
+        for launch in before:
+            measure(launch, args.out, real_time=args.real_time)
+        foresee(args.out, after)
+        for launch in after:
+            measure(launch, args.out, real_time=args.real_time)
+    machine = {
+        "platform": platform.platform(), "cores": os.cpu_count(), "load_before": load, "load_after": os.getloadavg(),
+        "real_time": args.real_time,
+    }  # fmt: skip
+    (args.out / f"machine-{args.part}.json").write_text(json.dumps(machine, indent=1) + "\n")
+    print(verdict(args.out))
 
 
 def launches(*, quick: bool) -> tuple[list[Launch], list[Launch]]:
-    """What is measured before the predictions, and after them."""
+    """What is measured before the predictions, and after them, where computation is sleep."""
     rates = (MIDDLE,) if quick else RATES_MBIT
     networks = ("cnn", "embedding") if quick else tuple(NETWORKS)
     caps = (1, 25) if quick else CAPS_MB
@@ -103,17 +112,12 @@ def launches(*, quick: bool) -> tuple[list[Launch], list[Launch]]:
             for compute in COMPUTE_S
         )
 
-    def probe(rate: int) -> dict[str, object]:
-        return {"kind": "probe", "sizes": PROBE_SIZES, "ops": ["all_reduce"], "seconds": PROBE_S[rate]}
-
     def few(rate: int) -> tuple[dict[str, object], ...]:
         return tuple(c for c in cells(rate) if c["cap_mb"] in (1, 25) and c["compute_s"] == COMPUTE_S[-1])
 
     what_if = tuple(
         {**c, **change} for c in few(MIDDLE) for change in ({"fp16": True}, {"accumulate": 4, "steps": 3})
     )
-    real = tuple(real_cell(name, cap) for name in ("real-cnn", "real-mlp") for cap in (1, 25))
-    quarter = "25%"
     profiles = tuple(
         cell(name, cap, compute, 9) for name in networks for cap in caps for compute in COMPUTE_S
     )
@@ -128,18 +132,27 @@ def launches(*, quick: bool) -> tuple[list[Launch], list[Launch]]:
     ]
     if quick:
         return before, after
-    before += [
-        Launch("inside2", 1, 2, ((None, ({**probe(240), "seconds": 6.0},)),)),
-        Launch("real1", 1, 1, ((None, real),), cpu=quarter),
-        Launch("real2", 2, 1, ((MIDDLE, (probe(MIDDLE), *real)),), cpu=quarter),
-    ]
+    before += [Launch("inside2", 1, 2, ((None, ({**probe(240), "seconds": 6.0},)),))]
     after += [
         Launch("w8", 8, 1, tuple((rate, cells(rate)) for rate in rates)),
         Launch("n2w4", 2, 2, ((MIDDLE, few(MIDDLE)),)),
-        Launch("real4", 4, 1, ((MIDDLE, real),), cpu=quarter),
         Launch("w16", 16, 1, tuple((rate, few(rate)) for rate in (60, MIDDLE))),
     ]
     return before, after
+
+
+def real_launches() -> tuple[list[Launch], list[Launch]]:
+    """The same where networks compute, every host on a quarter of a core."""
+    real = tuple(real_cell(name, cap) for name in ("real-cnn", "real-mlp") for cap in (1, 25))
+    before = [
+        Launch("real1", 1, 1, ((None, real),), cpu="25%"),
+        Launch("real2", 2, 1, ((MIDDLE, (probe(MIDDLE), *real)),), cpu="25%"),
+    ]
+    return before, [Launch("real4", 4, 1, ((MIDDLE, real),), cpu="25%")]
+
+
+def probe(rate: int) -> dict[str, object]:
+    return {"kind": "probe", "sizes": PROBE_SIZES, "ops": ["all_reduce"], "seconds": PROBE_S[rate]}
 
 
 def cell(name: str, cap_mb: int, compute_s: float, steps: int, **more: object) -> dict[str, object]:
@@ -159,7 +172,7 @@ def key_of(row: dict[str, object]) -> tuple[object, ...]:
     return tuple(row.get(name) for name in ("kind", "network", "cap_mb", "compute_s", "fp16", "accumulate"))
 
 
-def measure(launch: Launch, out: Path) -> None:
+def measure(launch: Launch, out: Path, *, real_time: bool) -> None:
     """Run what is missing of a launch."""
     raw = out / "raw.jsonl"
     done = {(row["stage"], *key_of(row)) for row in rows(raw) if row["launch"] == launch.name}
@@ -176,12 +189,17 @@ def measure(launch: Launch, out: Path) -> None:
     # shaped from the beginning: connections keep the size of their pieces from when they are made
     slowest = f"{min(RATES_MBIT)}mbit"
     with opened(lab_of(new_name(), hosts=launch.nodes, cpu=launch.cpu, link=slowest)) as lab:
-        _run(launch, stages, lab, out)
+        _run(launch, stages, lab, out, real_time=real_time and launch.cpu is None)
     print(f"{launch.name}: done in {time.monotonic() - began:.0f} s", flush=True)
 
 
 def _run(
-    launch: Launch, stages: list[tuple[int | None, list[dict[str, object]]]], lab: Lab, out: Path
+    launch: Launch,
+    stages: list[tuple[int | None, list[dict[str, object]]]],
+    lab: Lab,
+    out: Path,
+    *,
+    real_time: bool,
 ) -> None:
     folder = out / "scratch"
     folder.mkdir(exist_ok=True)
@@ -189,7 +207,7 @@ def _run(
         old.unlink()
     order = {
         "folder": str(folder.absolute()), "name": launch.name, "out": str((out / "raw.jsonl").absolute()),
-        "stages": [{"name": _stage(rate), "tasks": tasks} for rate, tasks in stages],
+        "real_time": real_time, "stages": [{"name": _stage(rate), "tasks": tasks} for rate, tasks in stages],
     }  # fmt: skip
     tasks_file = folder / f"{launch.name}-tasks.json"
     tasks_file.write_text(json.dumps(order))

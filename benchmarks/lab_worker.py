@@ -152,6 +152,8 @@ def main():
     order = json.loads(Path(sys.argv[1]).read_text())
     torch.set_num_threads(1)
     gc.disable()  # it is done between cells, not in a step
+    if order.get("real_time"):  # before the threads of the process group, which inherit it
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     dist.init_process_group("gloo")
     folder, rank = Path(order["folder"]), dist.get_rank()
     with open(os.devnull if rank else order["out"], "a", encoding="utf-8") as out:

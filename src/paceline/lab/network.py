@@ -28,10 +28,10 @@ _FRAME_BYTES = 1_514
 _TICK_S = 0.0002  # of traffic, or the kernel could not keep up with a fast link
 _UNSHAPED = 1e15
 _QUEUE_BYTES = 64_000_000  # a host does not drop what it sends itself
-_OWN_QUEUE_BYTES = (
-    131_072  # of one connection wait in its host's link, as a network card's queue limit has it: with
-)
-# more, acknowledgements stand behind megabytes of data, and connections lose their pace
+# of one connection wait in its host's link, as a network card's queue limit has it: with more, acknowledgements stand
+# behind megabytes of data
+_OWN_QUEUE_BYTES = 131_072
+_BUFFERS = "4096 4194304 8388608"  # connections begin with the buffers that they would grow to
 
 
 def build(lab: Lab) -> None:
@@ -51,6 +51,8 @@ def build(lab: Lab) -> None:
         do("ip", "-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
         do("ip", "-n", host.namespace, "link", "set", "eth0", "up")
         _set(host, "net/ipv4/tcp_limit_output_bytes", str(_OWN_QUEUE_BYTES))
+        for direction in ("tcp_rmem", "tcp_wmem"):
+            _set(host, f"net/ipv4/{direction}", _BUFFERS)
         shape(lab, host, host.bits_per_s)
 
 
