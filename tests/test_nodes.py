@@ -11,6 +11,7 @@ import pytest
 from paceline.launch.processes import tagged
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
+from paceline.telemetry import use_of
 from tests.desk import SCRIPTS, SMALL
 from tests.two_hosts import NODE_ADDRESS, join_line, said, started, two_hosts, until
 
@@ -88,6 +89,15 @@ def test_workers_of_both_nodes_are_sampled_from_outside(study):
     (result,) = read_results(StudyFolder(study[0] / "s"))
     assert {(sample.node, sample.rank) for sample in result.telemetry} == {(0, 0), (0, 1), (1, 2), (1, 3)}
     assert all(sample.rss_bytes > 1e7 and sample.cpu_s > 0 for sample in result.telemetry)
+
+
+def test_what_is_seen_from_outside_is_what_workers_see_of_themselves(study):
+    (result,) = read_results(StudyFolder(study[0] / "s"))
+    seen = use_of(result, warmup=2, steps=150)
+    windows = [worker.manifest["window"] for worker in result.workers]
+    own = [window["own_cpu_s"] / window["wall_s"] for window in windows]
+    cores = result.telemetry[0].node_cores
+    assert seen.cpu_ratio == pytest.approx(max(own[0] + own[1], own[2] + own[3]) / cores, rel=0.3)
 
 
 def test_a_look_at_the_nodes_is_kept_with_the_study(study):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from paceline.analyze import study_analysis
 from paceline.backends import refused_points
 from paceline.launch.facts import Subject, facts_of_this_node
 from paceline.launch.route import way_at
@@ -150,3 +151,11 @@ def test_two_workers_on_one_device_are_refused_and_one_is_not():
     assert set(shared) == {"w2-nccl"}
     assert "1 CUDA device for 2 workers" in shared["w2-nccl"]
     assert refused(replace(DESK, nccl=True, devices=("H200", "H200"))) == {}
+
+
+def test_doubts_of_preflight_are_findings_of_the_study_and_voids_let_nothing_run():
+    doubt = Finding("clock-skew", "doubt", "late")
+    void = Finding("script-differs", "void", "other")
+    cores = Finding("cores-too-few", "doubt", "few")
+    findings = study_analysis(STUDY, (), {}, preflight=[void, doubt, cores]).findings
+    assert [finding for finding in findings if finding in (doubt, void, cores)] == [doubt, cores]
