@@ -211,10 +211,11 @@ def test_paper_and_ink_follow_the_readers_scheme_in_text_and_in_pictures(browser
 
 
 def test_paper_is_white_and_tables_whole_in_print_even_for_a_dark_reader(browser, file):
-    tab = browser.new_context(color_scheme="dark").new_page()
+    tab = browser.new_context(color_scheme="dark", viewport={"width": 718, "height": 1000}).new_page()  # A4
     tab.goto(file.as_uri())
     tab.emulate_media(media="print", color_scheme="dark")
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 718
     assert not tab.locator("nav").is_visible()
     assert not tab.locator("button").first.is_visible()
     assert tab.pdf()[:4] == b"%PDF"
