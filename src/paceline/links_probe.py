@@ -19,8 +19,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
-from statistics import median
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,24 +83,23 @@ def link_from_probe(
             hint="probe a whole sweep: paceline probe",
         )
     keys = sorted({_key(t) for t in fitted})
-    passes = _passes(fitted)
-    known = 0.0 if inside is None else inside.latency_s.value
-    separable = len({_hops(op, n, m) for op, n, m, _ in keys}) > 1
-    best = _solved(keys, _medians(passes, keys), known, separable)
+    passes = _passes(fitted, keys)
+    law = _columns(keys, 0.0 if inside is None else inside.latency_s.value)
+    middle = _middle(np.concatenate(passes))
+    best = _solved(law, middle)
     if best[2] <= 0:
         raise UsageError(
             "the times do not grow with the size: bandwidth cannot be told",
             hint="probe larger buffers: --bytes 256MB",
         )
-    random = np.random.default_rng(seed)
-    drawn = [_solved(keys, _medians(_redrawn(passes, random), keys), known, separable) for _ in range(_DRAWS)]
-    latency, fixed, rate = _estimates(best, np.array(drawn), min(len(p) for p in passes.values()))
+    drawn = np.array([_solved(law, seconds) for seconds in _redrawn(passes, np.random.default_rng(seed))])
+    latency, fixed, rate = _estimates(best, drawn, min(len(launch) for launch in passes))
     largest = max(fitted, key=lambda t: (t.workers, t.nodes))
     rows = probe_rows(usable)
-    unknown = [] if separable else ["fixed_s"]
+    unknown = [] if law.separable else ["fixed_s"]
     if latency.low is not None and latency.low <= 0.0:
         unknown.append("latency_s")
-    if _hidden(keys, best, rate):
+    if _hidden(law, best, rate):
         unknown.append("bytes_per_s")
         seen = max((row.bus_bytes_per_s for row in rows), key=lambda bus: bus.value)
         rate = replace(seen, high=None)
@@ -112,9 +110,9 @@ def link_from_probe(
         nodes=largest.nodes,
         latency_s=latency,
         bytes_per_s=rate,
-        fixed_s=fixed if separable else None,
+        fixed_s=fixed if law.separable else None,
         unidentified=tuple(unknown),
-        misfit_ratio=_misfit(keys, _medians(passes, keys), known, best),
+        misfit_ratio=_misfit(law, middle, best),
         source=source,
         rows=rows,
     )
@@ -177,16 +175,15 @@ def _log_sd(quantity: Estimate) -> float:
     return math.log(quantity.high / quantity.value) / _NINETY
 
 
-def _hidden(keys: Sequence[Key], best: Array, rate: Estimate) -> bool:
+def _hidden(law: _Law, best: Array, rate: Estimate) -> bool:
     """Whether latency hides the bandwidth: even the largest size hardly moves, or passes disagree about it."""
-    moved = max(size * bus_factor(op, n) for op, n, _, size in keys) * best[2]
-    waits = best[1] + max(_hops(op, n, m) for op, n, m, _ in keys) * best[0]
+    moved = float(law.moved.max() * best[2])
+    waits = float(best[1] + law.hops.max() * best[0])
     wide = rate.low is None or rate.high is None or rate.high > _WIDE * rate.low
-    return bool(moved < _LEAST_SHARE * (moved + waits) or (wide and rate.n > 1))
+    return moved < _LEAST_SHARE * (moved + waits) or (wide and rate.n > 1)
 
 
 Key = tuple[str, int, int, int]  # collective, workers, nodes, bytes
-Passes = dict[tuple[int, int], dict[int, dict[Key, list[float]]]]  # launch -> pass -> seconds
 
 
 def _key(time: ProbeTime) -> Key:
@@ -202,54 +199,68 @@ def _hops(op: str, workers: int, nodes: int) -> int:
     return rounds(op, workers if nodes == 1 else nodes)
 
 
-def _passes(times: Sequence[ProbeTime]) -> Passes:
-    found: Passes = {}
-    for time in times:
-        launch = found.setdefault((time.workers, time.nodes), {})
-        launch.setdefault(time.repeat, {}).setdefault(_key(time), []).append(time.seconds)
-    return found
+@dataclass(frozen=True, slots=True)
+class _Law:
+    """t = offset + hops · α + a0 + moved / B, one entry for each collective and size."""
+
+    hops: Array
+    moved: Array  # bytes that every link carries
+    offset: Array  # seconds that hops inside nodes take
+    sizes: Array
+    separable: bool
 
 
-def _redrawn(passes: Passes, random: np.random.Generator) -> Passes:
-    """The same number of passes of every launch, drawn with replacement."""
-    found: Passes = {}
-    for launch, by_repeat in passes.items():
-        names = list(by_repeat)
-        drawn = random.integers(0, len(names), len(names))
-        found[launch] = {i: by_repeat[names[int(k)]] for i, k in enumerate(drawn)}
-    return found
-
-
-def _medians(passes: Passes, keys: Sequence[Key]) -> Array:
-    """Median seconds of every key over passes; NaN where the drawn passes lack it."""
-    seen: dict[Key, list[float]] = defaultdict(list)
-    for launch in passes.values():
-        for rows in launch.values():
-            for key, seconds in rows.items():
-                seen[key] += seconds
-    return np.array([median(seen[key]) if key in seen else math.nan for key in keys])
-
-
-def _columns(keys: Sequence[Key], known_latency_s: float) -> tuple[Array, Array, Array]:
-    """Hops, bytes carried by every link, and the seconds that hops inside nodes take."""
+def _columns(keys: Sequence[Key], known_latency_s: float) -> _Law:
     hops = np.array([_hops(op, n, m) for op, n, m, _ in keys], dtype=float)
-    moved = np.array([size * bus_factor(op, n) for op, n, _, size in keys])
-    offset = np.array([(rounds(op, n) - _hops(op, n, m)) * known_latency_s for op, n, m, _ in keys])
-    return hops, moved, offset
+    inside = np.array([rounds(op, n) for op, n, _, _ in keys]) - hops
+    return _Law(
+        hops=hops,
+        moved=np.array([size * bus_factor(op, n) for op, n, _, size in keys]),
+        offset=inside * known_latency_s,
+        sizes=np.array([size for _, _, _, size in keys], dtype=float),
+        separable=len(set(hops)) > 1,
+    )
 
 
-def _solved(keys: Sequence[Key], seconds: Array, known_latency_s: float, separable: bool) -> Array:
+def _passes(times: Sequence[ProbeTime], keys: Sequence[Key]) -> list[Array]:
+    """For every launch its passes, [passes × keys], NaN where a pass lacks a key."""
+    place = {key: i for i, key in enumerate(keys)}
+    launches: dict[tuple[int, int], dict[tuple[int, int], Array]] = defaultdict(dict)
+    seen: dict[tuple[Key, int], int] = defaultdict(int)
+    for time in times:
+        again = seen[_key(time), time.repeat]  # a second probe of the same count is further passes
+        seen[_key(time), time.repeat] += 1
+        rows = launches[time.workers, time.nodes]
+        row = rows.setdefault((again, time.repeat), np.full(len(keys), math.nan))
+        row[place[_key(time)]] = time.seconds
+    return [np.array(list(rows.values())) for rows in launches.values()]
+
+
+def _redrawn(passes: Sequence[Array], random: np.random.Generator) -> Array:
+    """Medians over passes that are drawn with replacement, as many of every launch as it has, [draws × keys]."""
+    drawn = [launch[random.integers(0, len(launch), (_DRAWS, len(launch)))] for launch in passes]
+    return _middle(np.concatenate(drawn, axis=1).swapaxes(0, 1))
+
+
+def _middle(values: Array) -> Array:
+    """The median along the first axis of what is not NaN; NaN where nothing is."""
+    ordered = np.sort(values, axis=0)  # NaN comes last
+    count = np.sum(np.isfinite(values), axis=0)
+    low, high = (count - 1) // 2, count // 2
+    picked = [np.take_along_axis(ordered, np.maximum(at, 0)[None], axis=0)[0] for at in (low, high)]
+    return np.asarray((picked[0] + picked[1]) / 2)
+
+
+def _solved(law: _Law, seconds: Array) -> Array:
     """α, a0, 1/B: the bandwidth from sizes that move, the latencies from all sizes at that bandwidth."""
-    hops, moved, offset = _columns(keys, known_latency_s)
     kept = np.isfinite(seconds)
-    whole, target = np.column_stack([hops, np.ones_like(hops), moved]), seconds - offset
-    free = [0, 1, 2] if separable else [0, 2]
-    sizes = np.array([size for _, _, _, size in keys])
-    large = kept & (sizes >= _MOVING_BYTES)
-    if len(set(sizes[large])) < _FEWEST_SIZES:
+    whole, target = np.column_stack([law.hops, np.ones_like(law.hops), law.moved]), seconds - law.offset
+    free = [0, 1, 2] if law.separable else [0, 2]
+    large = kept & (law.sizes >= _MOVING_BYTES)
+    if len(set(law.sizes[large])) < _FEWEST_SIZES:
         return _relative(whole, target, seconds, kept, free)
     rate = _relative(whole, target, seconds, large, free)[2]
-    latencies = _relative(whole, target - rate * moved, seconds, kept, free[:-1])
+    latencies = _relative(whole, target - rate * law.moved, seconds, kept, free[:-1])
     return np.array([latencies[0], latencies[1], rate])
 
 
@@ -258,17 +269,16 @@ def _relative(whole: Array, target: Array, seconds: Array, kept: NDArray[np.bool
     from scipy.optimize import nnls
 
     matrix = whole[kept][:, free] / seconds[kept, None]
-    scale = np.median(matrix, axis=0)  # columns of about one: nnls stops at a tolerance of its own
+    scale = matrix.max(axis=0)  # columns of at most one: nnls stops at a tolerance of its own
     found = np.zeros(whole.shape[1])
     found[free] = nnls(matrix / scale, np.maximum(target[kept] / seconds[kept], 0.0))[0] / scale
     return found
 
 
-def _misfit(keys: Sequence[Key], seconds: Array, known_latency_s: float, best: Array) -> float:
+def _misfit(law: _Law, seconds: Array, best: Array) -> float:
     """Root mean square of the relative residuals: what no repetition removes."""
-    hops, moved, offset = _columns(keys, known_latency_s)
-    law = offset + best[0] * hops + best[1] + best[2] * moved
-    return float(np.sqrt(np.mean((law / seconds - 1.0) ** 2)))
+    fitted = law.offset + best[0] * law.hops + best[1] + best[2] * law.moved
+    return float(np.sqrt(np.mean((fitted / seconds - 1.0) ** 2)))
 
 
 def _estimates(best: Array, drawn: Array, passes: int) -> tuple[Estimate, Estimate, Estimate]:
