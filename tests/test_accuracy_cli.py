@@ -97,7 +97,9 @@ def test_what_a_script_cannot_be_told_is_refused_before_anything_starts(tmp_path
     assert "no goal is named" in lost.stderr
     word = desk("study", "--to-accuracy", "0.5", "--lr-rule", "cubic", "mnist", cwd=tmp_path)
     assert "--lr-rule none,linear,sqrt,adascale" in word.stderr
-    assert {done.returncode for done in (epochs, rule, lost, word)} == {1}
+    pattern = desk("study", "--to-accuracy", "0.5", "--metric", "(?:acc) [0-9]", "tiny.py", cwd=tmp_path)
+    assert "has 0 groups" in pattern.stderr
+    assert {done.returncode for done in (epochs, rule, lost, word, pattern)} == {1}
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.py"]
 
 

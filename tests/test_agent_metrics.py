@@ -1,6 +1,7 @@
 """A script's own metrics and its gradients' noise, read in real trainings of two workers, without changing them."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +14,8 @@ from paceline.plan import plan_study
 from paceline.records import Goal, Study, Workload
 from paceline.run.trial import run_trial
 from paceline.store.paths import StudyFolder
-from paceline_agent.metrics import is_pattern, metric_name
+from paceline_agent.metrics import _watch_stream, is_pattern, metric_name
+from paceline_agent.recorder import Recorder
 from tests.trial import SCRIPTS, bench
 
 PATTERN = r"val_acc=([0-9.]+)"
@@ -119,3 +121,34 @@ def test_a_pattern_is_called_by_its_first_word(pattern, name):
     assert metric_name(pattern) == name
     assert is_pattern(pattern)
     assert not is_pattern("val_accuracy")
+
+
+class Stream:
+    """What a script may have put in place of its output."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+        return len(text)
+
+
+def heard(*texts, pattern=PATTERN):
+    recorder, stream, found = Recorder(), Stream(), []
+    recorder.active = True
+    _watch_stream(recorder, stream, re.compile(pattern), found.append)
+    for text in texts:
+        assert stream.write(text) == len(text)
+    assert stream.text == "".join(texts)
+    return found, recorder
+
+
+def test_lines_are_searched_whole_however_they_are_written():
+    assert heard("val_a", "cc=0.", "5\nval_acc=0.6\rval_acc=0.7")[0] == [0.5, 0.6]
+
+
+def test_what_is_no_number_is_no_metric_and_measuring_goes_on():
+    found, recorder = heard("val_acc=...\nval_acc=0.5\n")
+    assert found == [0.5]
+    assert recorder.active

@@ -9,6 +9,7 @@ Both end in a mark, as if the script had called `mark` itself.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import re
@@ -45,7 +46,7 @@ def watch(recorder: Recorder, *, metric: Optional[str], noted: Note) -> None:
 
     if metric is not None and is_pattern(metric):
         search = re.compile(metric)
-        for stream in (sys.stdout, sys.stderr):
+        for stream in filter(None, (sys.stdout, sys.stderr)):
             _watch_stream(recorder, stream, search, functools.partial(note, metric_name(metric)))
     finder = _WriterFinder(recorder, note)
     for name in _WRITERS:
@@ -67,8 +68,9 @@ def _watch_stream(
         rest = rest[-_LONGEST_LINE:]
         for line in lines:
             match = search.search(line)
-            if match is not None:
-                found(float(match[1]))
+            value = None if match is None else _number(match[1])
+            if value is not None:
+                found(value)
 
     searched = guarded(recorder, written)
 
@@ -77,7 +79,8 @@ def _watch_stream(
         searched(text)
         return count
 
-    stream.write = write
+    with contextlib.suppress(AttributeError):  # a stream of the script's own making may refuse
+        stream.write = write
 
 
 class _WriterFinder:
@@ -122,5 +125,14 @@ class _WriterFinder:
         writer.add_scalar = add_scalar
 
     def _told(self, tag: Any, value: Any) -> None:
-        if not isinstance(value, str):  # caffe2 blobs are named by text
-            self._note(str(tag), float(value))
+        number = None if isinstance(value, str) else _number(value)  # caffe2 blobs are named by text
+        if number is not None:
+            self._note(str(tag), number)
+
+
+def _number(value: Any) -> Optional[float]:
+    """What is no number is no metric, and no reason to stop measuring."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor of several elements
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
@@ -18,7 +19,7 @@ from paceline.records import Goal, Study
 
 __all__ = [
     "Epochs", "LowerIsBetter", "LrRule", "MemoryLimit", "Metric", "SeedFlag", "Seeds", "ToAccuracy",
-    "WarmupEpochs", "checked_goal", "goal_fields",
+    "WarmupEpochs", "checked_goal", "checked_metric", "goal_fields",
 ]  # fmt: skip
 
 ToAccuracy = Annotated[
@@ -36,7 +37,9 @@ Metric = Annotated[
 ]
 LowerIsBetter = Annotated[bool, typer.Option(help="The metric falls as it gets better.")]
 SeedFlag = Annotated[str | None, typer.Option(help="The script's flag for its seed.")]
-MemoryLimit = Annotated[str | None, typer.Option(help="Memory of every worker on the host beyond torch itself: 2GB.")]
+MemoryLimit = Annotated[
+    str | None, typer.Option(help="Memory of every worker on the host beyond torch itself: 2GB.")
+]
 
 Vary = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -70,6 +73,7 @@ def goal_fields(
         return {}
     if to_accuracy is None and epochs is None and seeds is None:
         raise UsageError(f"{given[0]} is about trainings, and no goal is named", hint="--to-accuracy 0.9")
+    checked_metric(metric)
     rises = not lower_is_better and (metric is None or rises_by_name(metric))
     goal = Goal(target=to_accuracy, metric=metric, rises=rises, epochs=epochs, seeds=seeds)
     varied = list(vary)
@@ -79,6 +83,23 @@ def goal_fields(
         varied.append((WARMUP, _listed(warmup_epochs, WARMUP, None)))
     fields: dict[str, object] = {"goal": goal, **({"repeats": seeds} if seeds is not None else {})}
     return {**fields, **({"vary": tuple(varied)} if varied else {})}
+
+
+def checked_metric(metric: str | None) -> None:
+    """Refuse a pattern that cannot be searched for, or that does not say where the number is."""
+    if metric is None or "(" not in metric:
+        return
+    try:
+        groups = re.compile(metric).groups
+    except re.error as problem:
+        raise UsageError(
+            f"--metric {metric!r} is no pattern: {problem}", hint="'val_acc=([0-9.]+)'"
+        ) from None
+    if groups != 1:
+        raise UsageError(
+            f"--metric {metric!r} has {groups} groups; the number is the one in brackets",
+            hint="'val_acc=([0-9.]+)', and (?:…) for other brackets",
+        )
 
 
 def checked_goal(study: Study, *, python: str) -> Study:

@@ -14,6 +14,7 @@ from paceline.answers import Ask
 from paceline.cli.answer import analysis_of_folder
 from paceline.cli.goal import checked_goal
 from paceline.cli.study import bench_of, measure
+from paceline.config import flag_value
 from paceline.errors import UsageError
 from paceline.launch.command import threads_per_worker
 from paceline.launch.interpreter import interpreter
@@ -100,7 +101,9 @@ def _run(
 def _say_learnt(chosen: Recipe, folder: StudyFolder, study: Study) -> None:
     ask = Ask(project_to=chosen.project) if chosen.project else None
     analysis = analysis_of_folder(folder, study, ask=ask)
-    print(f"\nWhat was asked, and what this study says ({study.goal.data if study.goal else chosen.data}):")
+    given = flag_value(study.workload.args, "--data")
+    data = study.goal.data if study.goal is not None else given or "no --data: generated data"
+    print(f"\nWhat was asked, and what this study says ({data}):")
     for question, answer in learnt(chosen, analysis):
         first, *rest = answer.splitlines()
         print(f"  {question}\n    {first}" + "".join(f"\n    {line}" for line in rest))

@@ -13,7 +13,7 @@ import typer
 
 from paceline import units
 from paceline.accuracy import metric_of, rises_by_name
-from paceline.cli.goal import Metric
+from paceline.cli.goal import Metric, checked_metric
 from paceline.cli.plan_text import print_json
 from paceline.cli.request import target_of
 from paceline.cli.study import bench_of, terminated_like_interrupted
@@ -100,6 +100,7 @@ def train(
     done = read_results(folder)
     if done and not resume:
         raise UsageError(f"{folder.root} holds a training already", hint="--out FOLDER, or --resume to go on")
+    checked_metric(metric)
     chosen = interpreter(python)
     summary: dict[str, object] = {}
     if workload.kind == "workload":
