@@ -246,3 +246,20 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch, tmp_path):
         serve_cmd.serve(tmp_path)
     assert "needs uvicorn" in refused.value.message
     assert refused.value.hint == "pip install 'paceline[serve]'"
+
+
+def test_ctrl_c_ends_it_quietly_while_somebody_looks(tmp_path):
+    study_at(tmp_path / "s", trials=())
+    started = subprocess.Popen(
+        [*DESK, "serve", str(tmp_path)],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    url = re.search(r"http://\S+", "".join(started.stdout.readline() for _ in range(5)))[0]
+    with urllib.request.urlopen(f"{url}events?study=s", timeout=WAIT_S) as events:
+        assert events.readline() == b"event: study\r\n"
+        started.send_signal(signal.SIGINT)
+        _, complaints = started.communicate(timeout=WAIT_S)
+    assert (started.returncode, complaints) == (0, "Ended.\n")

@@ -58,7 +58,7 @@ def serve(
     taken = listening.getsockname()[1]
     app = live_app(folder, token=token, renderers=Renderers(kept_page, fresh_page, prepare))
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=4
     )
     print(_greeting(folder, host, taken, token), flush=True)
     try:

@@ -21,6 +21,7 @@ from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
 
+import anyio
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
@@ -38,6 +39,7 @@ __all__ = ["live_app"]
 
 _FIRST_PAGE_S = 2.0
 _POLL_S = 0.5
+_GRACE_S = 2.0  # in which open streams end by themselves when the server does
 _LIST_S = 2.0  # how long a look at the folder is good for
 _FRAME_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src 'self'; "
@@ -121,7 +123,13 @@ class _Server:
         study = await self._asked(request)
         if study is None and (not self._allowed(request) or request.query_params.get("study")):
             return await _nothing(request)
-        return EventSourceResponse(self._changes(request, study), ping=15)
+        ending = anyio.Event()
+        return EventSourceResponse(
+            self._changes(request, study, ending),
+            ping=15,
+            shutdown_event=ending,
+            shutdown_grace_period=_GRACE_S,
+        )
 
     async def file(self, request: Request) -> Response:
         kinds = {"frame.css": "text/css", "frame.js": "text/javascript"}
@@ -131,10 +139,12 @@ class _Server:
         text = files("paceline.serve").joinpath("templates", name).read_text(encoding="utf-8")
         return Response(text, media_type=kinds[name])
 
-    async def _changes(self, request: Request, study: Found | None) -> AsyncIterator[dict[str, str]]:
+    async def _changes(
+        self, request: Request, study: Found | None, ending: anyio.Event
+    ) -> AsyncIterator[dict[str, str]]:
         """What has changed since the last event; the first ones say where things stand."""
         version, mark = -1, ""
-        while True:  # until the reader leaves: then the response cancels this
+        while not ending.is_set():  # when the reader leaves, the response cancels this
             if study is not None and (now := self._pages.version(study)) != version:
                 version = now
                 yield {"event": "study", "data": json.dumps({"version": version})}
