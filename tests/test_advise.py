@@ -47,6 +47,18 @@ def test_a_deadline_without_the_time_of_a_training_is_not_answered():
     assert found["deadline"].condition == "not answered"
 
 
+def test_the_number_of_epochs_makes_a_training_of_the_time_of_one():
+    table = "workers,batch,epoch_s\n1,32,100\n2,32,55\n4,32,30\n"
+    asked = _advice(table, deadline_s=4000.0, budget=3.0, per_worker_hour=1.0)
+    assert "--epochs" in asked["deadline"].text
+    assert "--epochs" in asked["budget"].text
+    assert "--price" in _advice(table, budget=3.0, epochs=90.0)["budget"].text
+    found = _advice(table, deadline_s=4000.0, budget=3.0, per_worker_hour=1.0, epochs=90.0)
+    assert found["deadline"].workers == 4  # 90 × 30 s; 90 × 55 s would be too late
+    assert found["budget"].workers == 2  # 2 × 90 × 55 s cost 2.75; 4 × 90 × 30 s would cost 3.00, even odds
+    assert "per training of 90 epochs" in found["fastest"].text
+
+
 def test_more_workers_than_help_leave_the_pareto_set():
     assert "8" not in _advice("workers,job_s\n1,100\n2,60\n4,55\n8,80\n")["pareto"].text.split(":")[1]
 

@@ -93,7 +93,8 @@ def _knee(c: Candidates, prices: Prices) -> Recommendation:
 def _deadline(c: Candidates, deadline_s: float) -> Recommendation:
     if not c.complete:
         return _unanswered(
-            "deadline", f"a deadline needs the time of a whole training, the table has that of one {c.what}"
+            "deadline",
+            f"a deadline needs the time of a whole training, what was measured is that of one {c.what}{_ask(c)}",
         )
     sure = [i for i in range(len(c.settings)) if float(np.mean(c.time_s[:, i] <= deadline_s)) >= SURE]
     if not sure:
@@ -107,8 +108,13 @@ def _deadline(c: Candidates, deadline_s: float) -> Recommendation:
 
 
 def _budget(c: Candidates, prices: Prices, budget: float) -> Recommendation:
-    if not c.complete or not prices.priced:
-        return _unanswered("budget", "a budget needs a price and the time of a whole training")
+    if not prices.priced:
+        return _unanswered("budget", "a budget needs a price: --price 2.5/gpu-h")
+    if not c.complete:
+        return _unanswered(
+            "budget",
+            f"a budget needs the time of a whole training, what was measured is that of one {c.what}{_ask(c)}",
+        )
     sure = [i for i in range(len(c.settings)) if float(np.mean(c.cost[:, i] <= budget)) >= SURE]
     if not sure:
         return _unanswered(
@@ -238,6 +244,11 @@ def _condition(c: Candidates, i: int) -> str:
     if batch is None or i == 0:
         return f"{seen}; time only: accuracy was not looked at"
     return f"{seen}; time only: if accuracy survives a global batch of {batch * c.settings[i].workers}"
+
+
+def _ask(c: Candidates) -> str:
+    """What would make a training of it."""
+    return "; say how many there will be: --epochs 90" if c.what == "epoch" else ""
 
 
 def _unanswered(goal: str, why: str) -> Recommendation:

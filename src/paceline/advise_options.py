@@ -51,6 +51,7 @@ class Prices:
     budget: float | None = None
     worker_watts: float | None = None
     currency: str = ""
+    epochs: float | None = None  # of the training that is planned
 
     @property
     def priced(self) -> bool:
@@ -109,6 +110,8 @@ def candidates_of(
         per_epoch = time / (observed.epochs or 1.0) if what == "training" else time
         time = per_epoch * needed[np.arange(len(time)) % len(needed)]
         what, complete = "training to a stable accuracy", True
+    elif what == "epoch" and prices.epochs is not None:
+        time, what, complete = time * prices.epochs, f"training of {prices.epochs:g} epochs", True
     hours = time / 3600.0
     workers = np.array([float(s.workers) for s in settings])
     nodes = np.array([float(s.nodes) for s in settings])

@@ -33,12 +33,15 @@ def advise(
         float | None, typer.Option(help="What an hour saved is worth, in the currency of the price.")
     ] = None,
     watts: Annotated[float | None, typer.Option(help="Power of one worker, for the energy.")] = None,
+    epochs: Annotated[
+        float | None, typer.Option(min=0.001, help="Epochs of the training, where the time of one is known.")
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print the analysis as JSON, and nothing else.")
     ] = False,
 ) -> None:
     """The fastest, the cheapest, the knee, by deadline and budget, each with its condition."""
-    prices = replace(prices_of(price, deadline, budget, value), worker_watts=watts)
+    prices = replace(prices_of(price, deadline, budget, value), worker_watts=watts, epochs=epochs)
     analysis, _ = analysis_of(
         source, ask=ask_of(None, workers, None, prices), cluster=cluster_of(cluster), probe=probe
     )
