@@ -2,12 +2,16 @@
 
 import json
 import shutil
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from paceline.analysis_json import analysis_data, analysis_from
 from paceline.cli.main import exit_code
+from paceline.cli.probed import probed
 from paceline.errors import NothingMeasured, StudyError
 from paceline.lab.blueprint import lab_of
 from paceline.lab.launcher import LabLauncher, rendezvous_in
@@ -20,9 +24,11 @@ from paceline.launch.replay import ReplayLaunch
 from paceline.launch.route import free_port
 from paceline.links_probe import link_probes
 from paceline.probe import LARGEST_BYTES, exchanged_bytes, probe_from, sweep_sizes
-from paceline.records import Point
+from paceline.probe_nccl import read_nccl_tests
+from paceline.records import Analysis, DeviceProbe, DeviceRate, Estimate, Point
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
+from paceline.store.analysis_schema import AnalysisFile
 from paceline.store.probe_files import read_probe, read_probes, store_nccl_tests
 from tests.desk import desk, processes_of, started_desk
 from tests.samples import result, sample, worker
@@ -116,6 +122,17 @@ def test_absent_missing_and_left_out_are_said():
 def test_more_workers_than_cores_make_the_latency_that_of_the_cores(cpus, said):
     worker_line = f'{{"record": "worker", "rank": 0, "cpus": {cpus}}}'
     assert any("latency tells of the cores" in n for n in probe_from([HEADER, worker_line]).notes) is said
+
+
+def test_links_and_devices_survive_analysis_json_and_keep_to_its_schema():
+    found = probed([read_nccl_tests(WHOLE)])
+    device = DeviceProbe(
+        0, "cuda", "NVIDIA H200", (DeviceRate("copy", Estimate(4e12), 4.8e12),), "data sheet"
+    )
+    analysis = Analysis("v", (), (), links=found.links, devices=(device,))
+    data = json.loads(json.dumps(analysis_data(analysis)))
+    assert analysis_from(data) == analysis
+    assert AnalysisFile.model_validate(data)
 
 
 def test_a_probe_that_never_started_says_what_the_launcher_said(tmp_path):
@@ -327,3 +344,20 @@ def test_a_node_that_joins_is_probed(tmp_path):
         desk_here.wait()
     (link,) = link_probes(read_probes(tmp_path / "kept"))
     assert (link.link, link.workers, link.nodes) == ("between", 2, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_probe_that_is_stopped_leaves_no_process(tmp_path, number):
+    probing = started_desk("probe", "--workers", "2", "--out", tmp_path / "kept", cwd=tmp_path)
+    deadline = time.monotonic() + 120
+    begun = tmp_path / "kept" / "probe" / ".n1-w2.part" / "probe.jsonl"
+    while not (begun.exists() and begun.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    probing.send_signal(number)
+    assert probing.wait(timeout=60) == (130 if number == signal.SIGTERM else -number)
+    deadline = time.monotonic() + 30
+    while processes_of(tmp_path / "kept") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert processes_of(tmp_path / "kept") == []
+    assert read_probes(tmp_path / "kept") == ()

@@ -33,10 +33,10 @@ _ELEMENT_BYTES = 4
 
 def main() -> None:
     """One worker of a probe, from its environment to its last line."""
+    with contextlib.suppress(Exception):
+        host.die_with_parent()  # before torch, whose import takes seconds in which the desk may be killed
     import torch.distributed as dist
 
-    with contextlib.suppress(Exception):
-        host.die_with_parent()
     told = json.loads(os.environ["PACELINE_TRIAL"])
     order = told["probe"]
     dist.init_process_group("gloo")  # the probe's own words travel here, whatever is probed

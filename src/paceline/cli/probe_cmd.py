@@ -202,6 +202,7 @@ def _measure(
     probes = []
     try:
         with terminated_like_interrupted():
+            bench.launcher.end_leftovers(bench.tag)  # of a desk that was killed
             for order in orders:
                 where = f" on {order.nodes} nodes" if order.nodes > 1 else ""
                 _say(
