@@ -43,10 +43,11 @@ class LateClock(FakeClock):
 class OverAtOnce:
     """A launcher whose trial is over when it has begun; its workers' files are there, and not yet to be seen."""
 
-    def __init__(self, code=0):
-        self.code = code
+    def __init__(self, code=0, log=""):
+        self.code, self.log = code, log
 
     def start(self, command, output):
+        output.write(self.log.encode())
         for rank in range(2):
             step = '{"record": "step", "k": %d, "end_s": 1.0, "step_s": 0.1, "optimizer_s": 0, "own_s": 0}'
             lines = [*(step % k for k in range(1, 18)), '{"record": "end", "reason": "enough", "steps": 17}']
@@ -60,13 +61,13 @@ class OverAtOnce:
         return None
 
 
-def run(tmp_path, *, visible_at_s, lag_s, code=0):
+def run(tmp_path, *, visible_at_s, lag_s, code=0, log=""):
     folder = StudyFolder(tmp_path)
     agent = tmp_path / "agent"
     agent.mkdir()
     clock = LateClock(folder.root, visible_at_s)
     bench = Bench(
-        OverAtOnce(code),
+        OverAtOnce(code, log),
         "python",
         1,
         agent,
@@ -94,6 +95,14 @@ def test_files_that_never_come_end_the_waiting(tmp_path):
     result, clock = run(tmp_path, visible_at_s=1e9, lag_s=15.0)
     assert result.state == "crashed"
     assert clock.now == pytest.approx(15.0, abs=1.0)
+
+
+def test_a_step_that_slurm_ended_for_want_of_memory_is_out_of_memory(tmp_path):
+    log = "Root Cause (first observed failure):\n rank : 1 (local_rank: 0)\n exitcode : -9 (pid: 5)\n"
+    slurm = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.1. Some of the step tasks have been OOM Killed.\n"
+    result, _ = run(tmp_path, visible_at_s=1e9, lag_s=0.0, code=1, log=log + slurm)
+    assert result.state == "oom"
+    assert "worker 1 of 2 killed by SIGKILL" in result.reason
 
 
 def test_after_a_failure_a_worker_may_have_left_nothing_so_little_is_waited(tmp_path):

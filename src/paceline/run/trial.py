@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,8 @@ __all__ = ["Bench", "run_trial", "trial_command_at"]
 _LOG = "launcher.log"
 _LOOK_S = 0.5
 _FAILED_LAG_S = 3.0
+# what Slurm says of a step on any node; the kernel's own count is that of this node
+_SLURM_MEMORY_KILL = re.compile(r"(?i)oom[-_ ]kill event")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ def _result(trial: Trial, path: Path, watched: Watched, *, limits: Limits, memor
             records=records,
             stacks=stacks(path),
             log=log,
-            memory_kills=memory_kills,
+            memory_kills=memory_kills + len(_SLURM_MEMORY_KILL.findall(log)),
             lost_nodes=lost_nodes(path),
         )
     )
