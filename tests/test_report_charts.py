@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from paceline.analysis_json import analysis_data
-from paceline.records import Analysis, Estimate
+from paceline.records import Analysis, Estimate, Finding
 from paceline.report.accuracy_charts import accuracy_figures, comparison_table
 from paceline.report.bucket_charts import bucket_figure
 from paceline.report.charts import scaling_figures
@@ -283,6 +283,12 @@ def test_probed_links_stand_beside_their_specification_and_what_the_training_rea
     assert link_figure(replace(FULL, links=())) is None
     assert link_table(FULL).rows[1][:3] == ("between nodes", "nccl", "8")
     assert [row[2] for row in device_table(FULL).rows] == ["float32", "copy"]
+
+
+def test_what_was_found_of_links_and_backends_stands_where_they_are_drawn():
+    told = Finding("link-spec", "note", "links between nodes deliver 72% of their specification", 0.72, 0.6)
+    (section,) = [s for s in sections(replace(FULL, findings=(told, told))) if s.id == "exchange"]
+    assert section.sentences == ("Links between nodes deliver 72% of their specification.",)
 
 
 def test_accuracy_curves_keep_every_seed_and_the_band_holds_them():

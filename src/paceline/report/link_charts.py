@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import ceil, floor, log10
 
 from paceline.records import Analysis, LinkProbe
-from paceline.report.cells import UNKNOWN, quantity_text
+from paceline.report.cells import UNKNOWN, quantity_text, without_dull
 from paceline.report.document import Column, Figure, Spec, Table
 from paceline.report.theme import BYTES_LABEL, COLOURS, INK, MUTED, colour, toggled, whole
 from paceline.units import bytes_text, duration_text, estimate_text, rate_text
@@ -118,7 +118,7 @@ def link_table(analysis: Analysis) -> Table | None:
         Column("of", number=False),
     )
     caption = "Links as a probe measured them, in one direction; brackets: 90% intervals. What is usual: see findings."
-    return Table("links", caption, columns, rows)
+    return without_dull(Table("links", caption, columns, rows))
 
 
 def device_table(analysis: Analysis) -> Table | None:
@@ -148,7 +148,7 @@ def device_table(analysis: Analysis) -> Table | None:
     caption = (
         "Rates of the devices: operations of a product of matrices, or bytes copied, with 90% intervals."
     )
-    return Table("devices", caption, columns, rows)
+    return without_dull(Table("devices", caption, columns, rows))
 
 
 def _decades(values: Sequence[float]) -> list[float]:

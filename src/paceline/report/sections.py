@@ -21,6 +21,7 @@ from paceline.units import percent_text
 
 __all__ = ["sections", "sections_in_words", "title"]
 
+_ABOUT_EXCHANGE = ("link-spec", "link-below-spec", "backends-compared", "losses-agree", "losses-differ")
 _T = TypeVar("_T", Figure, Table)
 
 
@@ -47,6 +48,7 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
         Section(
             "exchange",
             "Exchange",
+            sentences=_said(analysis, _ABOUT_EXCHANGE),
             figures=_present(bus_figure(analysis), link_figure(analysis)),
             tables=_present(tables.exchange_table(analysis), link_table(analysis), device_table(analysis)),
         ),
@@ -86,6 +88,12 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
 def sections_in_words(analysis: Analysis) -> tuple[Section, ...]:
     """Those sections that say something without a picture."""
     return tuple(section for section in sections(analysis) if section.sentences or section.tables)
+
+
+def _said(analysis: Analysis, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """What findings of these kinds say, where a section has need of it."""
+    found = [f.message for f in analysis.findings if f.id in kinds]
+    return tuple(f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys(found))
 
 
 def _fit_sentences(fit: Fit | None) -> tuple[str, ...]:
