@@ -51,6 +51,7 @@ def build(lab: Lab) -> None:
         do("ip", "-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
         do("ip", "-n", host.namespace, "link", "set", "eth0", "up")
         _set(host, "net/ipv4/tcp_limit_output_bytes", str(_OWN_QUEUE_BYTES))
+        _set(host, "net/ipv4/tcp_slow_start_after_idle", "0")  # computing is no reason to lose the pace
         for direction in ("tcp_rmem", "tcp_wmem"):
             _set(host, f"net/ipv4/{direction}", _BUFFERS)
         shape(lab, host, host.bits_per_s)
