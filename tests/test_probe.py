@@ -25,7 +25,7 @@ from paceline.launch.route import free_port
 from paceline.links_probe import link_probes
 from paceline.probe import LARGEST_BYTES, exchanged_bytes, probe_from, sweep_sizes
 from paceline.probe_nccl import read_nccl_tests
-from paceline.records import Analysis, DeviceProbe, DeviceRate, Estimate, Point
+from paceline.records import Analysis, DeviceProbe, DeviceRate, Estimate, Point, Probe
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
 from paceline.store.analysis_schema import AnalysisFile
@@ -253,6 +253,20 @@ def test_a_table_is_projected_with_a_probe_that_is_kept_elsewhere(tmp_path, monk
     assert [link["backend"] for link in analysis["links"]] == ["nccl"]
     assert exit_code([*project, "--probe", "nowhere"]) == 1
     assert "holds no probe" in capsys.readouterr().err
+
+
+def test_where_no_link_could_be_measured_the_exit_code_says_so(monkeypatch, capsys):
+    nothing = Probe((), notes=("nccl was not probed: there is no CUDA device",))
+    monkeypatch.setattr("paceline.cli.probe_cmd.run_probe", lambda *args, **options: nothing)
+    assert exit_code(["probe", "--backend", "nccl"]) == 2
+    assert "there is no CUDA device" in capsys.readouterr().err
+
+
+def test_nodes_that_the_text_does_not_tell_are_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out.txt").write_text(WHOLE.replace("node-b", "node-a"))
+    assert exit_code(["probe", "--read", "out.txt", "--nodes", "2"]) == 0
+    assert "Links between nodes, nccl, 2 workers on 2 nodes" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from paceline.records import Probe, Study
 from paceline.records_json import plain_data
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
+from paceline.store.atomic import make_folder, write_json
 from paceline.store.lock import locked
 from paceline.store.paths import StudyFolder
 from paceline.store.probe_files import read_probe, read_probes, store_nccl_tests
@@ -103,18 +104,23 @@ def probe(
     specs = {str(link): text for link, text in specs_from(spec or [], shipped("links")).items()}
     with _folder(home) as root:
         if read is not None:
-            probes = [_read(read, root, workers=workers, specs=specs)]
+            probes = [_read(read, root, workers=workers, nodes=nodes, specs=specs)]
         else:
             options = Asked(workers, nodes, workers_per_node, backend, size, seconds, device, threads)
             results = read_results(StudyFolder(root)) if asked is not None else ()
             orders = orders_of(options, asked, results)
             wait_s = duration(join_wait) if join_wait else JOIN_WAIT_S
-            with _bench(root, orders, asked, python=python, join=join, wait_s=wait_s) as bench:
+            with _bench(root, orders, study=asked, python=python, join=join, wait_s=wait_s) as bench:
                 probes = _measure(root, orders, bench=bench, specs=specs, kept=home is not None)
         if home is not None:
             probes = list(read_probes(root))
         found = probed(probes)
         _show(found, home=home, file=file, json=json)
+    if not found.links:
+        raise NothingMeasured(
+            f"no link was measured: {'; '.join(found.notes) or 'the sweep allows no fit'}",
+            hint="paceline probe --backend gloo, or a larger --bytes",
+        )
 
 
 def _places(study: Path | None, out: Path | None) -> tuple[Path | None, Path | None]:
@@ -143,7 +149,7 @@ def _folder(home: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="paceline-probe-") as temporary:
             yield Path(temporary)
         return
-    home.mkdir(parents=True, exist_ok=True)
+    make_folder(home)
     with locked(StudyFolder(home)):
         yield home
 
@@ -152,8 +158,8 @@ def _folder(home: Path | None) -> Iterator[Path]:
 def _bench(
     root: Path,
     orders: Sequence[ProbeOrder],
-    study: Study | None,
     *,
+    study: Study | None,
     python: str | None,
     join: str | None,
     wait_s: float,
@@ -225,7 +231,8 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _read(path: Path, root: Path, *, workers: str | None, specs: dict[str, str]) -> Probe:
+def _read(path: Path, root: Path, *, workers: str | None, nodes: str | None, specs: dict[str, str]) -> Probe:
+    """What nccl-tests printed, kept as it is. --workers and --nodes say what the text does not."""
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -233,7 +240,8 @@ def _read(path: Path, root: Path, *, workers: str | None, specs: dict[str, str])
     count = count_range(workers)[-1] if workers else None
     read_nccl_tests(text, workers=count, source=path.name)  # refused before anything is kept
     name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in path.stem) or "stdin"
-    asked = {"source": path.name, "workers": count, "nodes": None, "specs": specs}
+    hosts = count_range(nodes)[-1] if nodes else None
+    asked = {"source": path.name, "workers": count, "nodes": hosts, "specs": specs}
     folder = root / "probe" / f"read-{name}"
     store_nccl_tests(text, folder, asked)
     return read_probe(folder)
@@ -249,8 +257,6 @@ def _show(found: Probed, *, home: Path | None, file: Path | None, json: bool) ->
         "folder": None if home is None else str(home / "probe"),
     }
     if file is not None:
-        from paceline.store.atomic import write_json
-
         write_json(file, data)
     if json:
         print_json(data)
