@@ -72,7 +72,7 @@ def test_a_preempted_job_is_put_back_and_no_trial_is_blamed(slurm, tmp_path):
     slurm.wait_for_nodes(timeout_s=120)  # the urgent one is over, and no step of ours is left
     slurm.call("scontrol", "update", f"JobId={job}", "StartTime=now")
     assert study.end(400) == 0, study.said
-    assert "put back into the queue once" in study.said
+    assert "started again once" in study.said
     assert states_of(tmp_path / "s") == {"n1-w1-1": "ok"}
 
 
