@@ -65,7 +65,7 @@ class JobState:
     restarts: int = 0
     start: str | None = None  # when it began, or is expected to
     name: str | None = None
-    preempted: bool = False  # told to make room for another job; it may still be RUNNING for its time of grace
+    preempted: bool = False  # told to make room for another job; RUNNING until its time of grace is over
 
 
 def phase(job: JobState) -> Phase:
