@@ -120,6 +120,13 @@ def test_a_bandwidth_that_latency_hides_is_only_a_lower_bound():
     assert not belief_of(found).probed
 
 
+def test_times_that_do_not_grow_with_the_size_give_a_lower_bound_too():
+    flat = [replace(t, seconds=1e-3) for t in times(Link(1e-4, 1e9))]
+    found = link_from_probe(flat)
+    assert "bytes_per_s" in found.unidentified
+    assert found.bytes_per_s.value == pytest.approx(SIZES[-1] / 1e-3)
+
+
 def test_passes_that_disagree_make_the_belief_wider():
     random = np.random.default_rng(1)
     calm = link_from_probe(times(Link(1e-4, 1e9)))

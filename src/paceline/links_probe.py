@@ -37,7 +37,7 @@ _RING_SD = 0.02
 _LEAST_SHARE = 0.3  # of the largest all-reduce that must be movement, or only a lower bound is known
 _WIDE = 4.0
 _UNKNOWN_SD = 1.0
-_BEYOND = 20.0  # in logarithms: an interval so wide is none
+_BEYOND = 20.0  # logarithms: a drawn bandwidth so far off counts as that
 _NINETY = 1.645  # standard deviations on either side of nine tenths
 _MOVING_BYTES, _FEWEST_SIZES = 65_536, 3  # what tells bandwidth, where the sweep reaches so far
 _GROWTH = 2.0  # sizes that differ by less say nothing about bandwidth
@@ -87,19 +87,16 @@ def link_from_probe(
     law = _columns(keys, 0.0 if inside is None else inside.latency_s.value)
     middle = _middle(np.concatenate(passes))
     best = _solved(law, middle)
-    if best[2] <= 0:
-        raise UsageError(
-            "the times do not grow with the size: bandwidth cannot be told",
-            hint="probe larger buffers: --bytes 256MB",
-        )
     drawn = np.array([_solved(law, seconds) for seconds in _redrawn(passes, np.random.default_rng(seed))])
-    latency, fixed, rate = _estimates(best, drawn, min(len(launch) for launch in passes))
+    n = min(len(launch) for launch in passes)
+    latency, fixed = _latency(best[0], drawn[:, 0], n), _latency(best[1], drawn[:, 1], n)
+    rate = _rate(best[2], drawn[:, 2], n)
     largest = max(fitted, key=lambda t: (t.workers, t.nodes))
     rows = probe_rows(usable)
     unknown = [] if law.separable else ["fixed_s"]
     if latency.low is not None and latency.low <= 0.0:
         unknown.append("latency_s")
-    if _hidden(law, best, rate):
+    if rate is None or _hidden(law, best, rate):
         unknown.append("bytes_per_s")
         seen = max((row.bus_bytes_per_s for row in rows), key=lambda bus: bus.value)
         rate = replace(seen, high=None)
@@ -179,8 +176,8 @@ def _hidden(law: _Law, best: Array, rate: Estimate) -> bool:
     """Whether latency hides the bandwidth: even the largest size hardly moves, or passes disagree about it."""
     moved = float(law.moved.max() * best[2])
     waits = float(best[1] + law.hops.max() * best[0])
-    wide = rate.low is None or rate.high is None or rate.high > _WIDE * rate.low
-    return moved < _LEAST_SHARE * (moved + waits) or (wide and rate.n > 1)
+    wide = rate.low is not None and rate.high is not None and rate.high > _WIDE * rate.low
+    return moved < _LEAST_SHARE * (moved + waits) or wide
 
 
 Key = tuple[str, int, int, int]  # collective, workers, nodes, bytes
@@ -281,21 +278,25 @@ def _misfit(law: _Law, seconds: Array, best: Array) -> float:
     return float(np.sqrt(np.mean((fitted / seconds - 1.0) ** 2)))
 
 
-def _estimates(best: Array, drawn: Array, passes: int) -> tuple[Estimate, Estimate, Estimate]:
-    """α and a0 with symmetric intervals cut off at zero, B with one symmetric in its logarithm."""
+def _latency(best: float, drawn: Array, passes: int) -> Estimate:
+    """α or a0 with a symmetric interval, cut off at zero."""
     if passes < 2:
-        return Estimate(float(best[0])), Estimate(float(best[1])), Estimate(float(1.0 / best[2]))
-    reach = t_quantile(passes - 1)  # medians of drawn passes scatter a little too much already
-    found = []
-    for i in (0, 1):
-        value, half = float(best[i]), reach * _spread(drawn[:, i])
-        found.append(Estimate(value, max(0.0, value - half), value + half, passes))
-    moving = drawn[drawn[:, 2] > 0, 2]
-    half = reach * _spread(np.log(moving)) if len(moving) == len(drawn) else math.inf
-    half = half if half < _BEYOND else math.inf
-    value = float(1.0 / best[2])
-    rate = Estimate(value, value * math.exp(-half), value * math.exp(half), passes)
-    return found[0], found[1], replace(rate, high=None, low=None) if math.isinf(half) else rate
+        return Estimate(float(best))
+    half = t_quantile(passes - 1) * _spread(
+        drawn
+    )  # medians of drawn passes scatter a little too much already
+    return Estimate(float(best), max(0.0, float(best) - half), float(best) + half, passes)
+
+
+def _rate(best: float, drawn: Array, passes: int) -> Estimate | None:
+    """B from 1/B, with an interval symmetric in its logarithm; None where time does not grow with size."""
+    if best <= 0:
+        return None
+    value = float(1.0 / best)
+    if passes < 2:
+        return Estimate(value)
+    half = t_quantile(passes - 1) * _spread(np.log(np.maximum(drawn, best * math.exp(-_BEYOND))))
+    return Estimate(value, value * math.exp(-half), value * math.exp(half), passes)
 
 
 def _spread(drawn: Array) -> float:
