@@ -140,3 +140,14 @@ def test_a_table_with_seeds_says_whether_accuracy_survives():
     assert _accuracy_ids(seeds, (0.880, 0.920, 0.890)) == {"accuracy-undecided"}
     assert _accuracy_ids(seeds, (0.900,)) == {"accuracy-undecided"}
     assert _accuracy_ids((0.9,), (0.9,)) == set()
+
+
+def test_what_comes_beyond_is_told_by_the_largest_batches_rather_than_by_the_smallest():
+    batches = [64.0, 256.0, 1024.0]
+
+    def beyond(needed):
+        return float(np.median(fit_epochs(batches, needed).at(np.array([4096.0]), seed=1)))
+
+    plain = beyond([10.0, 10.5, 12.0])
+    first_off, last_off = beyond([10.8, 10.5, 12.0]), beyond([10.0, 10.5, 12.96])  # both by 8 %
+    assert abs(first_off / plain - 1) < abs(last_off / plain - 1) / 2

@@ -6,6 +6,7 @@ plateau      P = median of the last 8 epochs; the first epoch at which the risin
              Interval: residual bootstrap, widened 1.3 times (it covers 79 % where it claims 90)
 noise scale  φ = tr Σ / |G|², averaged over a training as 1/(B + φ), which is how it costs samples
 epochs       E(B) = E₀ (1 + (B/B_c)^p)               p ~ N(0.93, 0.25);  between linear (E constant) and the noise scale
+             residuals count (B/B_largest)^0.75
 survives     two one-sided tests on the difference of seed means against a margin, Welch's degrees of freedom
 """
 
@@ -47,6 +48,7 @@ _SIGMA = 0.02
 _CRITICAL = (
     3.5  # critical batch over noise scale: five networks gave 2 to 19; the noise scale alone is pessimistic
 )
+_NEAR = 0.75  # how fast the word of smaller batches loses weight: what comes beyond, the last ones tell
 _BEYOND = 0.16  # what E(B) does beyond the largest measured batch that no fit sees, per doubling
 
 
@@ -186,13 +188,14 @@ def fit_epochs(
     prior_noise = random.standard_normal((_MEMBERS, 3))
 
     sigma = _SIGMA
+    near = (batch / batch.max()) ** _NEAR
 
     def law(theta: Array) -> Array:
         level, critical, power = theta[:, [0]], np.exp(theta[:, [1]]), np.exp(theta[:, [2]])
         return np.asarray(level + np.log1p((batch / critical) ** np.minimum(power, 4.0)))
 
     def residuals(theta: Array, which: NDArray[np.intp]) -> Array:
-        data = (law(theta) - target) / sigma - data_noise[which]
+        data = near * ((law(theta) - target) / sigma - data_noise[which])
         return np.concatenate([data, (theta - mean) / spread - prior_noise[which]], axis=1)
 
     theta, _ = minimise(residuals, np.tile(mean, (_MEMBERS, 1)), iterations=40)

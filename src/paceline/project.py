@@ -2,7 +2,7 @@
 
     log T(N)  = mixture of structures × ensemble + s √(1 + 0.1 log2(N/N_fit)) z        z standard normal
 
-s is the discrepancy that no structure explains: 9 % inside a node, 12 % across nodes, calibrated on held-out counts
+s is the discrepancy that no structure explains: 9 % inside a node, 10 % across nodes, calibrated on held-out counts
 (docs/prediction.md). Where hooks saw the buckets, gloo sends them, links between nodes were probed and every worker has
 a node of its own, nothing is left to guess: 3 %, calibrated in the laboratory. A projection's value is the median; its
 interval the 5 % and 95 % quantiles.
@@ -25,7 +25,7 @@ from paceline.units import duration_text, percent_text
 __all__ = ["Draws", "draws", "estimate_of", "projections"]
 
 _INSIDE_SD = 0.09
-_ACROSS_SD = 0.12
+_ACROSS_SD = 0.10
 _SEEN_SD = 0.03
 _GROWTH = 0.1
 _COPIES = 16  # discrepancies drawn for every member of the ensemble
