@@ -70,6 +70,13 @@ def _signed(difference: Estimate) -> str:
 
 
 def _rounded(quantity: Estimate) -> str:
+    """Two figures are all that a noise scale has: 920 (470-2,300)."""
     if quantity.low is None or quantity.high is None:
-        return f"{quantity.value:,.3g}"
-    return f"{quantity.value:,.3g} ({quantity.low:,.2g}-{quantity.high:,.2g})"
+        return _two_figures(quantity.value)
+    low, high = _two_figures(quantity.low), _two_figures(quantity.high)
+    return f"{_two_figures(quantity.value)} ({low}-{high})"
+
+
+def _two_figures(value: float) -> str:
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 10 else f"{rounded:g}"
