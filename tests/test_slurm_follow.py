@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from paceline.launch import slurm as launch
 from paceline.launch.slurm_client import SlurmSilent, job_state
 from paceline.plan import plan_study
 from paceline.records import Allocation, Study, Workload
@@ -164,3 +165,30 @@ def test_without_slurm_a_job_is_not_believed_to_be_over(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SlurmSilent, match="slurm commands are not on this machine"):
         job_state("7")
+
+
+@pytest.mark.parametrize(
+    ("states", "says", "waits"),
+    [
+        (["IDLE"], None, 0),
+        (["MIXED*", "MIXED*", "MIXED"], None, 2),  # silent for a while
+        (["DOWN*"], "cannot start: node 1 (n2) is DOWN*", 0),
+    ],
+)
+def test_a_silent_node_is_waited_for_and_a_dead_one_is_not(states, says, waits, monkeypatch):
+    waited, told = [], iter(states)
+
+    def node_lines(nodes):
+        return {"n1": "NodeName=n1 State=MIXED", "n2": f"NodeName=n2 State={next(told)}"}
+
+    monkeypatch.setattr(launch, "node_lines", node_lines)
+    monkeypatch.setattr(launch.time, "sleep", waited.append)
+    two = plan_study(STUDY).trials[1]
+    assert launch.SlurmLauncher("7", ("n1", "n2"), "10.0.0.1").refusal(two) == says
+    assert len(waited) == waits
+
+
+def test_a_trial_that_needs_more_nodes_than_the_allocation_has_is_refused():
+    two = plan_study(STUDY).trials[1]
+    refused = launch.SlurmLauncher("7", ("n1",), "10.0.0.1").refusal(two)
+    assert refused == "needs 2 nodes; job 7 has 1"

@@ -169,9 +169,10 @@ class SlurmLauncher:
             lost = self.lost(trial.point.nodes)
             if not lost:
                 return None
-            time.sleep(
-                _LOOK_AGAIN_S
-            )  # it answers again, or Slurm gives it up and starts the job again without it
+            if any("DOWN" in reason for reason in lost.values()):
+                break  # given up already, and the job was told to go on without it
+            # it answers again, or Slurm gives it up and starts the job again without it
+            time.sleep(_LOOK_AGAIN_S)
         return f"cannot start: {'; '.join(lost.values())}"
 
     def lost(self, nodes: int) -> dict[int, str]:
