@@ -124,8 +124,8 @@ def checked_goal(study: Study, *, python: str) -> Study:
 
 
 def _as_workload_says(study: Study, goal: Goal, *, python: str) -> Study:
-    if goal.data is not None:  # asked when the study was made
-        return study
+    if goal.data is not None or study.slurm is not None:
+        return study  # asked when the study was made; a login node may have neither torch nor the data
     sizes = set()
     for trial in plan_study(study).trials:
         point = trial.point
