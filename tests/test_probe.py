@@ -11,7 +11,7 @@ import pytest
 
 from paceline.analysis_json import analysis_data, analysis_from
 from paceline.cli.main import exit_code
-from paceline.cli.probed import probed
+from paceline.cli.probed import probed, probed_in
 from paceline.errors import NothingMeasured, StudyError
 from paceline.lab.blueprint import lab_of
 from paceline.lab.launcher import LabLauncher, rendezvous_in
@@ -29,6 +29,7 @@ from paceline.records import Analysis, DeviceProbe, DeviceRate, Estimate, Point,
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
 from paceline.store.analysis_schema import AnalysisFile
+from paceline.store.paths import StudyFolder
 from paceline.store.probe_files import read_probe, read_probes, store_nccl_tests
 from tests.desk import desk, processes_of, started_desk
 from tests.samples import result, sample, worker
@@ -225,6 +226,16 @@ def test_a_second_probe_takes_the_place_of_the_first_and_another_count_stands_be
         ("inside", "gloo", "paceline probe"),
         ("between", "nccl", "a.txt"),
     ]
+
+
+@pytest.mark.parametrize("name", ["probe.json", "probe.jsonl"])
+def test_a_damaged_probe_is_a_doubt_and_costs_the_study_nothing(probed_study, tmp_path, name):
+    root = tmp_path / "study"
+    shutil.copytree(probed_study[0], root)
+    (root / "probe" / "n1-w2" / name).write_text("{")
+    (doubt,) = probed_in(StudyFolder(root)).findings
+    assert (doubt.id, doubt.level) == ("probe-damaged", "doubt")
+    assert "n1-w2" in doubt.hint
 
 
 def test_output_of_nccl_tests_is_read_instead(tmp_path, monkeypatch, capsys):

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from paceline.answers import Cluster
 from paceline.data import shipped
-from paceline.errors import UsageError
+from paceline.errors import PacelineError, UsageError
 from paceline.links_probe import link_probes
 from paceline.links_spec import link_findings, with_specs
 from paceline.links_training import exchange_findings
 from paceline.probe_device import device_findings, with_data_sheet
 from paceline.records import Analysis, DeviceProbe, Finding, LinkProbe, Probe
 from paceline.store.paths import StudyFolder
-from paceline.store.probe_files import read_probes
+from paceline.store.probe_files import probe_folders, read_probe, read_probes
 
 __all__ = ["Probed", "probed", "probed_at", "probed_in", "with_probe_results", "with_probed_links"]
 
@@ -31,8 +31,18 @@ class Probed:
 
 
 def probed_in(folder: StudyFolder, cluster: Cluster | None = None) -> Probed:
-    """What is kept with a study, beside what the cluster declares."""
-    return probed(read_probes(folder.root), cluster)
+    """What is kept with a study, beside what the cluster declares. A damaged probe never costs the study its analysis."""
+    probes, damaged = [], []
+    for path in probe_folders(folder.root):
+        try:
+            probes.append(read_probe(path))
+        except PacelineError as problem:
+            hint = f"remove {path}, then paceline probe STUDY"
+            damaged.append(
+                Finding("probe-damaged", "doubt", f"a probe is left out: {problem.message}", hint=hint)
+            )
+    found = probed(probes, cluster)
+    return replace(found, findings=(*found.findings, *damaged))
 
 
 def probed_at(folder: Path, cluster: Cluster | None = None) -> Probed:

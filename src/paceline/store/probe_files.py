@@ -18,7 +18,7 @@ from paceline.probe_nccl import read_nccl_tests
 from paceline.records import LinkClass, Probe
 from paceline.store.atomic import flush_folder, make_folder, write_json, write_text
 
-__all__ = ["commit_probe", "prepare_probe", "read_probe", "read_probes", "store_nccl_tests"]
+__all__ = ["commit_probe", "prepare_probe", "probe_folders", "read_probe", "read_probes", "store_nccl_tests"]
 
 FORMAT = 1
 _COMMIT, _LINES, _NCCL = "probe.json", "probe.jsonl", "nccl-tests.txt"
@@ -75,9 +75,14 @@ def read_probe(folder: Path) -> Probe:
     return replace(probe, specs=_specs(asked))
 
 
-def read_probes(root: Path) -> tuple[Probe, ...]:
+def probe_folders(root: Path) -> tuple[Path, ...]:
     """Every complete probe below FOLDER/probe, by name."""
-    return tuple(read_probe(path.parent) for path in sorted((root / "probe").glob(f"*/{_COMMIT}")))
+    return tuple(path.parent for path in sorted((root / "probe").glob(f"*/{_COMMIT}")))
+
+
+def read_probes(root: Path) -> tuple[Probe, ...]:
+    """What they all measured."""
+    return tuple(read_probe(path) for path in probe_folders(root))
 
 
 def _asked(folder: Path) -> dict[str, object]:
