@@ -31,7 +31,7 @@ class Probed:
 
 
 def probed_in(folder: StudyFolder, cluster: Cluster | None = None) -> Probed:
-    """What is kept with a study, beside what the cluster declares. A damaged probe never costs the study its analysis."""
+    """What is kept with a study, beside what the cluster declares. A damaged probe does not cost it its analysis."""
     probes, damaged = [], []
     for path in probe_folders(folder.root):
         try:
