@@ -1,6 +1,7 @@
 """Records survive JSON by their annotations alone."""
 
 import json
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -51,8 +52,22 @@ def test_a_missing_key_takes_the_default_and_an_unknown_one_is_passed_over():
 
 
 @pytest.mark.parametrize(
-    "data", [{}, {"value": "fast"}, {"value": True}, {"value": 1.0, "n": 1.5}, [1.0], None, {"value": None}]
+    "data",
+    [
+        {},
+        {"value": "fast"},
+        {"value": True},
+        {"value": 1.0, "n": 1.5},
+        [1.0],
+        None,
+        {"value": 1.0, "n": None},
+    ],
 )
 def test_what_does_not_fit_the_annotations_is_refused(data):
     with pytest.raises((TypeError, ValueError)):
         record_from(Estimate, data)
+
+
+def test_a_number_that_was_not_finite_is_nan_where_there_must_be_one():
+    assert math.isnan(record_from(Estimate, {"value": None}).value)
+    assert record_from(Estimate, {"value": 1.0, "low": None}).low is None

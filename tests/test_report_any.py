@@ -1,22 +1,34 @@
 """Whatever an analysis holds, it is rendered: no value, however odd, costs anybody the report."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from paceline.analysis_json import analysis_data, analysis_from
 from paceline.records import (
     STATES,
+    AccuracyCurve,
     Analysis,
     BucketReady,
+    BucketSent,
+    Comparison,
     Convergence,
+    Course,
+    Decision,
+    DeviceProbe,
+    DeviceRate,
     Estimate,
     Failure,
     Finding,
     Fit,
+    FittedLine,
+    LinkProbe,
+    Option,
     Point,
+    ProbeRow,
     Profile,
     Projection,
     Recommendation,
@@ -24,12 +36,14 @@ from paceline.records import (
     Threshold,
 )
 from paceline.report import draw
+from paceline.report.lab_text import lab_latex, lab_markdown
 from paceline.report.latex import latex_report
 from paceline.report.markdown import markdown_report
 from paceline.report.page import page
 from paceline.report.sections import sections
 from paceline.report.text import text_report
 from paceline.report.tidy import tidy_csv
+from tests.report_sample import WEAK
 
 QUANTITIES = [field.name for field in fields(Profile) if field.type == "Estimate | None"]
 FARTHEST = 1e30  # beyond anything that is counted in seconds, bytes or samples
@@ -62,7 +76,65 @@ profiles = st.builds(
     **dict.fromkeys(QUANTITIES, maybe),
     buckets=st.lists(st.builds(BucketReady, st.integers(0, 10**9), numbers), max_size=3).map(tuple),
     backward_end_s=st.none() | numbers,
+    own_s_by_worker=st.lists(numbers, max_size=3).map(tuple),
+    timeline=st.lists(
+        st.builds(BucketSent, st.integers(0, 10**9), numbers, numbers, numbers, st.booleans()), max_size=3
+    ).map(tuple),
 )
+
+
+def some(strategy):
+    return st.lists(strategy, max_size=3).map(tuple)
+
+
+triple = st.tuples(numbers, numbers, numbers)
+lines = st.builds(
+    FittedLine, texts, texts, st.tuples(counts, counts, counts), speedup=triple, efficiency_ratio=triple
+)
+options = st.builds(
+    Option, counts, st.integers(1, 9), st.none() | counts, st.booleans(), estimates, estimates, estimates, estimates,
+    st.booleans(), st.none() | numbers, st.none() | st.booleans(), st.none() | st.booleans(),
+)  # fmt: skip
+decisions = st.builds(
+    Decision,
+    texts,
+    texts,
+    st.booleans(),
+    some(options),
+    st.none() | numbers,
+    st.none() | numbers,
+    st.none() | counts,
+)
+curves = st.builds(
+    AccuracyCurve, texts, texts, st.integers(0, 3), st.sampled_from(STATES), triple, triple,
+    st.tuples(st.just(float("nan")) | numbers, numbers, numbers), st.none() | numbers, st.none() | numbers,
+)  # fmt: skip
+comparisons = st.builds(
+    Comparison, texts, counts, st.none() | counts, st.none() | counts, maybe_text, st.none() | numbers, texts,
+    st.integers(1, 3), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), maybe, maybe, st.none() | numbers,
+    maybe, maybe, st.booleans(), st.none() | numbers, maybe, st.sampled_from([None, "survives", "worse"]), maybe,
+)  # fmt: skip
+trained = st.builds(
+    Convergence, maybe, st.booleans(), maybe, maybe, maybe_text, st.booleans(), st.none() | numbers,
+    st.none() | counts, some(curves), some(comparisons),
+)  # fmt: skip
+links = st.builds(
+    LinkProbe, st.sampled_from(["inside", "between"]), texts, counts, st.integers(1, 9), estimates, estimates,
+    spec=maybe_text, spec_bytes_per_s=st.none() | numbers,
+    rows=some(st.builds(ProbeRow, st.just("all_reduce"), counts, counts, st.integers(0, 10**9), estimates, estimates)),
+)  # fmt: skip
+devices = st.builds(
+    DeviceProbe,
+    counts,
+    texts,
+    texts,
+    some(st.builds(DeviceRate, texts, estimates, st.none() | numbers)),
+    maybe_text,
+)
+used = st.builds(
+    Course, texts, texts, st.integers(0, 9), triple, triple, st.tuples(counts, counts, counts),
+    st.tuples(st.none() | numbers, st.none() | numbers), st.tuples(st.none() | counts),
+)  # fmt: skip
 projections = st.builds(
     Projection,
     counts,
@@ -76,6 +148,8 @@ projections = st.builds(
     maybe,
     maybe,
     texts,
+    st.sampled_from([None, "weak", "strong"]),
+    maybe_text,
 )
 analyses = st.builds(
     Analysis,
@@ -147,6 +221,28 @@ def test_any_analysis_has_sections_whose_charts_are_finite_data(analysis):
             json.dumps(figure.spec, allow_nan=False)
         for table in section.tables:
             assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(some(lines), st.none() | trained, st.none() | decisions, some(links), some(devices), some(used))
+def test_any_decision_training_probe_and_course_is_rendered_and_read_back(
+    drawn, convergence, decision, probed, rates, courses
+):
+    named = tuple(replace(line, baseline="w1-b64") for line in drawn)
+    analysis = Analysis(
+        "v", WEAK, (), fit=Fit({}, (), {}, "", named), convergence=convergence, decision=decision, links=probed,
+        devices=rates, courses=courses,
+    )  # fmt: skip
+    for section in sections(analysis):
+        for figure in section.figures:
+            json.dumps(figure.spec, allow_nan=False)
+    assert text_report(analysis).isascii()
+    assert lab_markdown(analysis, figures=None).startswith("# ")
+    assert lab_latex(analysis, figures=None).endswith("\\end{document}\n")
+    assert latex_report(analysis, figures="f").startswith("%")
+    assert tidy_csv([("s", analysis)]).startswith("study,")
+    written = json.dumps(analysis_data(analysis), allow_nan=False)
+    assert json.dumps(analysis_data(analysis_from(json.loads(written)))) == written
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,6 +1,7 @@
 """Any record as plain JSON data, and back, by its annotations: nested records, tuples, mappings, unknowns.
 
-unknown      is null; a number that is not finite is unknown, so no NaN and no Infinity is ever written
+unknown      is null; a number that is not finite is unknown, so no NaN and no Infinity is ever written; where a
+             field must hold a number, null is read as NaN (the loss of a training that diverged)
 missing key  takes the field's default, so what an older Paceline wrote stays readable; an unknown key is passed over
 """
 
@@ -59,6 +60,8 @@ def _value(hint: Any, value: object) -> object:
         return {str(key): _value(inner[1], item) for key, item in value.items()}
     if is_dataclass(hint):
         return record_from(cast("type[object]", hint), value)
+    if hint is float and value is None:  # a number that was not finite, where there must be one
+        return math.nan
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):

@@ -9,6 +9,7 @@ censored    an arrow: some seed never reached the target, so the interval has no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 
 from paceline.records import AccuracyCurve, Analysis, Comparison, Convergence, Estimate
 from paceline.report.cells import UNKNOWN, count_text
@@ -93,7 +94,10 @@ def _curves(found: Convergence) -> Figure | None:
         }
         for c in shown
         for epoch, value in zip(c.epochs, c.metric, strict=False)
+        if isfinite(value)
     ]
+    if not rows:
+        return None
     parameter, opacity = toggled("line")
     shade = colour(names)
     if isinstance(shade["legend"], dict):
@@ -155,7 +159,9 @@ def _curves(found: Convergence) -> Figure | None:
 def _band(curves: Sequence[AccuracyCurve], labels: dict[str, str], name: str) -> list[dict[str, object]]:
     """The lowest and highest seed at every epoch that all seeds of one configuration have."""
     own = [
-        dict(zip(c.epochs, c.metric, strict=False)) for c in curves if labels.get(c.point, c.point) == name
+        {epoch: value for epoch, value in zip(c.epochs, c.metric, strict=False) if isfinite(value)}
+        for c in curves
+        if labels.get(c.point, c.point) == name
     ]
     if len(own) < 2:
         return []

@@ -33,6 +33,8 @@ def fit_layers(analysis: Analysis, own: Sequence[Sequence[Profile]], quantity: s
         for n, value in zip(line.workers, _values(line, quantity), strict=True)
         if value > 0
     ]
+    if not rows:
+        return []
     names = list(dict.fromkeys(str(row["method"]) for row in rows))
     parameter: Spec = {
         "name": "fitted",

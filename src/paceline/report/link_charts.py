@@ -153,7 +153,8 @@ def device_table(analysis: Analysis) -> Table | None:
 
 def _decades(values: Sequence[float]) -> list[float]:
     """Powers of ten around these values: where a logarithmic axis has its ticks."""
-    return [10.0**k for k in range(floor(log10(min(values))), ceil(log10(max(values))) + 1)]
+    known = [value for value in values if value > 0]
+    return [10.0**k for k in range(floor(log10(min(known))), ceil(log10(max(known))) + 1)]
 
 
 def _rows(link: LinkProbe) -> list[dict[str, object]]:
@@ -176,7 +177,7 @@ def _rows(link: LinkProbe) -> list[dict[str, object]]:
 
 
 def _specifications(links: Sequence[LinkProbe], rows: Sequence[dict[str, object]]) -> list[Spec]:
-    known = {link.spec_bytes_per_s: _PLACES[link.link] for link in links if link.spec_bytes_per_s}
+    known = {link.spec_bytes_per_s: _PLACES[link.link] for link in links if (link.spec_bytes_per_s or 0) > 0}
     sizes = [float(str(row["size"])) for row in rows]
     levels = [
         {"size": size, "rate": rate, "place": place}

@@ -150,7 +150,7 @@ def _extrapolated(analysis: Analysis) -> list[str]:
 
 def _resources(analysis: Analysis) -> list[str]:
     decision = analysis.decision
-    if decision is None:
+    if decision is None or not decision.options:
         return []
     chosen = _chosen(decision)
     basis = "measured" if chosen.measured else "extrapolated"
