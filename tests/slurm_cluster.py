@@ -174,7 +174,7 @@ def _end(made: Cluster) -> None:
         daemon.kill()
     for daemon in made.daemons.values():
         daemon.wait(timeout=10)
-    left = {process.pid: process for process in [*children, *_steps_of(made, None)]}
+    left = {process.pid: process for process in [*children, *_steps_of(made, None), *_stepds_of(made)]}
     for process in left.values():
         if process.is_running():
             process.kill()
@@ -199,6 +199,19 @@ def _steps_of(made: Cluster, node: str | None) -> list[psutil.Process]:
         except (psutil.Error, OSError):
             continue
     return list(found.values())
+
+
+def _stepds_of(made: Cluster) -> list[psutil.Process]:
+    """Stepds whose tasks have gone and who wait for a controller: known by the log that they hold open."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.name().startswith("slurmstepd"):
+                logs = [file.path for file in process.open_files()]
+                found += [process] if any(log.startswith(f"{made.folder}/") for log in logs) else []
+        except (psutil.Error, OSError):
+            continue
+    return found
 
 
 def _until(holds, otherwise: str, *, timeout_s: float = 20.0) -> None:
