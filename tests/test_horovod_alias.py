@@ -52,3 +52,18 @@ def test_what_is_not_there_is_said_plainly():
         done = python("from paceline_horovod.alias import install; install()", f"import horovod.{absent}")
         assert f"No module named 'horovod.{absent}'" in done.stderr
         assert "Paceline provides horovod.torch" in done.stderr
+
+
+def test_keras_is_put_on_torch_only_where_it_could_not_start_otherwise(tmp_path):
+    """Its own choice is read from keras.json; only the finding of modules is asked, nothing is imported."""
+    for chosen, expected in (("torch", None), ("none-such", "torch")):
+        (tmp_path / "keras.json").write_text(f'{{"backend": "{chosen}"}}')
+        done = python(
+            "import os, sys, types; os.environ.pop('KERAS_BACKEND', None)",
+            f"os.environ['KERAS_HOME'] = {str(tmp_path)!r}",
+            "import importlib.util as u; real = u.find_spec",
+            "u.find_spec = lambda name, *a: types if name == 'keras' else real(name, *a)",
+            "from paceline_horovod.alias import install; install()",
+            f"assert os.environ.get('KERAS_BACKEND') == {expected!r}, os.environ.get('KERAS_BACKEND')",
+        )
+        assert done.returncode == 0, done.stderr

@@ -20,6 +20,7 @@ from paceline.launch.horovod_hosts import (
     slurm_hosts,
 )
 from paceline.launch.horovod_start import HostsFailed, archive_of, start_all
+from tests.slurm_cluster import absent, cluster
 
 NODES = (Host("a", 2), Host("b", 4))
 
@@ -175,17 +176,43 @@ def test_options_of_horovodrun_are_understood():
             run_options(wrong.split())
 
 
-def test_hosts_of_different_sizes_train_together_over_ssh(tmp_path):
-    """ssh is a stand-in that runs the command here, as its host would."""
-    program(tmp_path / "ssh", '#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"')
-    script = tmp_path / "train.py"
-    script.write_text(
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
         "import horovod.torch as hvd, torch\n"
         "hvd.init()\n"
         "total = hvd.allreduce(torch.tensor(hvd.rank()), op=hvd.Sum).item()\n"
         "place = hvd.rank(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size()\n"
         "print('place', place, total, hvd.is_homogeneous(), flush=True)\n"
     )
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(absent() is not None, reason=str(absent()))
+def test_inside_an_allocation_workers_start_on_its_nodes(script, tmp_path_factory):
+    with cluster(tmp_path_factory.mktemp("slurm")) as slurm:
+        words = [sys.executable, "-m", "paceline.cli.main", "horovod", "run", sys.executable, str(script)]
+        done = subprocess.run(
+            ["salloc", "--quiet", "-N2", "--ntasks-per-node=2", *words],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            env={**os.environ, **slurm.environment},
+        )
+    assert done.returncode == 0, done.stderr
+    assert sorted(line for line in done.stdout.splitlines() if line.startswith("place")) == [
+        "place (0, 0, 2, 0, 2) 6 True",
+        "place (1, 1, 2, 0, 2) 6 True",
+        "place (2, 0, 2, 1, 2) 6 True",
+        "place (3, 1, 2, 1, 2) 6 True",
+    ]
+
+
+def test_hosts_of_different_sizes_train_together_over_ssh(script, tmp_path):
+    """ssh is a stand-in that runs the command here, as its host would."""
+    program(tmp_path / "ssh", '#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"')
     done = subprocess.run(
         [
             *(sys.executable, "-m", "paceline.cli.main", "horovod", "run", "-H", "127.0.0.2:1,127.0.0.3:2"),

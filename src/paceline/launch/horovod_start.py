@@ -55,7 +55,7 @@ def start_all(
     if failed is not None:
         raise HostsFailed(
             f"{names[failed]}: {_meaning(commands[failed][0], started[failed].returncode)}",
-            hint=f"read its output above, or start one worker there alone: -np 1 -H {names[failed]}:1",
+            hint="read what it printed above",
         )
 
 
