@@ -22,6 +22,7 @@ __all__ = ["accuracy_figures", "comparison_table"]
 
 _WIDTH, _HEIGHT = 640, 300
 _SMALL, _LOW = 430, 240
+_MOST_TICKS = 16
 _WORDS = ("configuration", "learning-rate rule", "seeds that reached it", "accuracy")
 
 
@@ -127,6 +128,7 @@ def _curves(found: Convergence) -> Figure | None:
     }
     title = f"{metric.capitalize()} by configuration"
     low, high = min(float(str(r["value"])) for r in rows), max(float(str(r["value"])) for r in rows)
+    plateaus = _plateaus(found, names, labels, (low, high) if found.rises else (high, low))
     spec: Spec = {
         "width": _WIDTH,
         "height": _HEIGHT,
@@ -135,7 +137,7 @@ def _curves(found: Convergence) -> Figure | None:
                 "field": "epoch",
                 "type": "quantitative",
                 "title": "epoch",
-                "axis": {"grid": False, "tickMinStep": 1},
+                "axis": {"grid": False, **_whole_epochs(shown)},
             },
             "y": {"field": "value", "type": "quantitative", "title": metric, "scale": {"zero": False}},
         },
@@ -143,17 +145,26 @@ def _curves(found: Convergence) -> Figure | None:
             band,
             *_target(found),
             seeds,
-            *_plateaus(found, names, labels, (low, high) if found.rises else (high, low)),
+            *plateaus,
         ],
     }
-    caption = (
-        f"{title}: {metric} against epochs (count). Thin lines: seeds; band: from the lowest to the highest seed. "
-        "Upright ticks below: the epoch from which a configuration is stable, with its 90% interval."
-    )
+    caption = f"{title}: {metric} against epochs (count). Thin lines: seeds; band: from the lowest to the highest seed."
+    if plateaus:
+        caption += (
+            " Upright ticks below: the epoch from which a configuration is stable, with its 90% interval."
+        )
     caption += " Dotted: the target." if found.target is not None else ""
     if len(points) > len(names):
         caption += f" The first {len(names)} of {len(points)} configurations; the table has all."
     return Figure("curves", title, caption, whole(spec, description=title), wide=True)
+
+
+def _whole_epochs(curves: Sequence[AccuracyCurve]) -> Spec:
+    """A tick at every epoch where they are few and whole."""
+    seen = sorted({epoch for curve in curves for epoch in curve.epochs})
+    if len(seen) > _MOST_TICKS or any(epoch != int(epoch) for epoch in seen):
+        return {}
+    return {"values": [int(epoch) for epoch in seen], "format": "d"}
 
 
 def _band(curves: Sequence[AccuracyCurve], labels: dict[str, str], name: str) -> list[dict[str, object]]:
@@ -328,7 +339,7 @@ def _epochs(found: Convergence) -> Figure | None:
         "type": "quantitative",
         "title": "epochs",
         "scale": {"domain": [0, top], "nice": False},
-        "axis": {"tickCount": 5},
+        "axis": {"tickCount": 5, "tickMinStep": 1},
     }
     encoding: Spec = {"x": worker_axis([dot.workers for dot in dots]), "y": y}
     layers = [dots_chart(dots, label=lambda value: f"{value:.3g}", text=estimate_text, dy=-11)]
