@@ -44,8 +44,7 @@ NETWORKS = {  # bytes and share of the computation, in forward order
 }
 CAPS_MB = (1, 2, 25)
 COMPUTE_S = (0.12, 0.36)
-RATES_MBIT = (120, 240, 360)
-SLOW_MBIT = 60
+RATES_MBIT = (60, 120, 240, 360)
 STEPS = {60: 4, 120: 5, 240: 6, 360: 7}
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
 PROBE_S = {60: 12.0, 120: 10.0, 240: 8.0, 360: 8.0}
@@ -133,14 +132,10 @@ def launches(*, quick: bool) -> tuple[list[Launch], list[Launch]]:
     ]
     if quick:
         return before, after
-    before += [
-        Launch("inside2", 1, 2, ((None, ({**probe(240), "seconds": 6.0},)),)),
-        Launch("slow2", 2, 1, ((SLOW_MBIT, (probe(SLOW_MBIT),)),)),
-    ]
+    before += [Launch("inside2", 1, 2, ((None, ({**probe(240), "seconds": 6.0},)),))]
     after += [
         Launch("w8", 8, 1, tuple((rate, cells(rate)) for rate in rates)),
         Launch("n2w4", 2, 2, ((MIDDLE, few(MIDDLE)),)),
-        Launch("slow4", 4, 1, ((SLOW_MBIT, few(SLOW_MBIT)),)),
         Launch("w16", 16, 1, ((MIDDLE, few(MIDDLE)),)),
     ]
     return before, after
@@ -192,7 +187,7 @@ def measure(launch: Launch, out: Path, *, real_time: bool) -> None:
     count = sum(len(tasks) for _, tasks in stages)
     print(f"{launch.name}: {launch.nodes} hosts x {launch.per_node}, {count} tasks", flush=True)
     # shaped from the beginning: connections keep the size of their pieces from when they are made
-    slowest = f"{SLOW_MBIT}mbit"
+    slowest = f"{min(RATES_MBIT)}mbit"
     with opened(lab_of(new_name(), hosts=launch.nodes, cpu=launch.cpu, link=slowest)) as lab:
         _run(launch, stages, lab, out, real_time=real_time and launch.cpu is None)
     print(f"{launch.name}: done in {time.monotonic() - began:.0f} s", flush=True)

@@ -35,8 +35,7 @@ def predictions_for(raw: list[Row], tasks: list[Row]) -> Iterator[Row]:
     for task in tasks:
         real = task["network"].startswith("real")
         profile = profile_of(alone[name_of(task)])
-        two = "real2" if real else "slow2" if task["launch"] == "slow4" else "w2"
-        known = [links[two, task["stage"]]]
+        known = [links["real2" if real else "w2", task["stage"]]]
         if task["workers"] > task["nodes"]:
             known.append(links["inside2", "unshaped"])
         wanted = [name for name in ("fp16", "accumulate") if task.get(name)]
@@ -273,7 +272,7 @@ def gains(predicted: list[Row], truth: dict, lines: list[str], result: Row) -> N
 
 TITLES = {
     "w4": "4 hosts", "w8": "8 hosts", "w16": "16 hosts", "n2w4": "2 hosts × 2 workers",
-    "slow4": "4 hosts, slower links", "real4": "4 hosts, real computation",
+    "real4": "4 hosts, real computation",
 }  # fmt: skip
 
 
