@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 import paceline_horovod.torch as hvd
+from paceline_horovod.torch.elastic.state import commit_file
 
 EXACT = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 ROUNDED = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 1e-6, torch.float64: 1e-12}
@@ -440,6 +441,8 @@ def check_a_commit_leaves_the_dealing_of_this_epoch_and_a_sync_shares_what_was_p
     dealt = list(sampler)
     sampler.record_batch(0, 2)
     state.commit()
+    if hvd.rank() == 0:
+        commit_file().unlink()  # it was written, and is not left behind
     sampler.record_batch(1, 2)
     assert (sampler.processed_num, list(sampler)) == (4, dealt)
     state.restore()
