@@ -223,6 +223,7 @@ def slow_pair():
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 def test_a_link_carries_what_it_is_shaped_to(slow_pair):
     one, two = slow_pair.hosts
     assert seconds_to_send(one, two, 500_000) > 0.9 * 0.2  # 4 Mbit at 20 Mbit/s
@@ -233,6 +234,7 @@ def test_a_link_carries_what_it_is_shaped_to(slow_pair):
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 def test_workers_of_one_host_talk_over_its_loopback_and_feel_no_link(slow_pair):
     one = slow_pair.hosts[0]
     assert seconds_to_send(one, one, 10_000_000) < 10_000_000 * 8 / 20e6
@@ -240,6 +242,7 @@ def test_workers_of_one_host_talk_over_its_loopback_and_feel_no_link(slow_pair):
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 @pytest.mark.skipif(quota.root_group() is None, reason="no cgroup with a CPU quota")
 def test_a_slow_host_computes_as_slowly_as_its_share(slow_pair):
     spin = "import time\nt = time.monotonic()\nwhile time.process_time() < 0.3: pass\nprint(time.monotonic() - t)"
@@ -250,6 +253,7 @@ def test_a_slow_host_computes_as_slowly_as_its_share(slow_pair):
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 def test_frames_take_their_delay_both_ways():
     with opened(lab_of(new_name(), hosts=2, delay="20ms")) as lab:
         assert uses_userspace_switch(lab) == bool(tagged(f"{lab.name}:"))
@@ -259,6 +263,7 @@ def test_frames_take_their_delay_both_ways():
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 def test_what_a_killed_owner_left_is_ended_by_the_next_lab(tmp_path):
     script = (
         "import subprocess, sys, time\n"
@@ -286,6 +291,7 @@ def test_what_a_killed_owner_left_is_ended_by_the_next_lab(tmp_path):
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 def test_a_lab_that_is_kept_stays_until_it_is_taken_down(tmp_path):
     up = desk("lab", "up", "--hosts", "2", "--link", "50mbit", cwd=tmp_path)
     assert up.returncode == 0, up.stderr
@@ -301,6 +307,7 @@ def test_a_lab_that_is_kept_stays_until_it_is_taken_down(tmp_path):
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 def test_a_lab_that_cannot_be_built_whole_leaves_nothing():
     lab = lab_of(new_name(), hosts=2)
     subprocess.run(

@@ -113,6 +113,7 @@ def disturbed(pair, tmp_path_factory):
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 def test_a_link_that_heals_before_the_hang_limit_costs_time_only(disturbed):
     assert disturbed[1].state == "ok", disturbed[1].reason
     worst = max(sample.step_s for worker in disturbed[1].workers for sample in worker.samples)
@@ -121,6 +122,7 @@ def test_a_link_that_heals_before_the_hang_limit_costs_time_only(disturbed):
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 def test_a_frozen_worker_is_a_hang_that_names_it(disturbed):
     assert disturbed[2].state == "hung"
     assert "worker 1 of 2 is behind" in disturbed[2].reason
@@ -129,12 +131,14 @@ def test_a_frozen_worker_is_a_hang_that_names_it(disturbed):
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 def test_the_study_goes_on_after_a_hang(disturbed):
     assert disturbed[3].state == "ok", disturbed[3].reason
 
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 @pytest.mark.slow
 def test_total_loss_for_five_seconds_is_survived(pair, tmp_path):
     results = drilled(tmp_path, pair, [for_seconds(pair, 5.0, lose)], hang_s=30.0)
@@ -144,6 +148,7 @@ def test_total_loss_for_five_seconds_is_survived(pair, tmp_path):
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_link_that_stays_cut_is_a_hang_and_the_study_goes_on_when_it_heals(pair, tmp_path):
     results = drilled(tmp_path, pair, [for_seconds(pair, 16.0, cut)])
@@ -153,6 +158,7 @@ def test_a_link_that_stays_cut_is_a_hang_and_the_study_goes_on_when_it_heals(pai
 
 @needs_lab
 @pytest.mark.root
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2], ids=["rendezvous host", "other host"])
 def test_a_host_that_is_gone_ends_its_trial_and_the_study_resumes(pair, tmp_path, number):

@@ -304,6 +304,7 @@ def test_what_cannot_be_probed_is_refused_before_anything_starts(tmp_path, monke
 
 
 @pytest.mark.root
+@pytest.mark.alone
 def test_a_shaped_link_between_two_hosts_gives_its_rate(tmp_path):
     """40 Mbit/s is 5 MB/s, of which Ethernet, IP and TCP headers take 66 of every 1514 bytes: 4.78 MB/s."""
     if reason := why_not():

@@ -89,14 +89,7 @@ def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
     threads = [number(w.manifest, "threads") for r in group.results for w in r.workers]
     devices = {w.manifest.get("device") for r in group.results for w in r.workers}
     together = max((len(_beside_first(r)) for r in group.results), default=0)
-    if (
-        cpus
-        and cpus[0]
-        and threads
-        and threads[0]
-        and devices == {"cpu"}
-        and together * threads[0] > cpus[0]
-    ):
+    if cpus and cpus[0] and threads and threads[0] and devices == {"cpu"} and together * threads[0] > cpus[0]:
         yield Finding(
             "more-workers-than-cores",
             "doubt",
