@@ -36,7 +36,7 @@ FLAGS = parser(
     "Learn to steer.",
     batch_size=32,
     optimizer="adamw",
-    lr=3e-4,
+    lr=1e-3,
     epochs=20,
     weight_decay=0.3,
     schedule="cosine",
