@@ -5,6 +5,7 @@ import pytest
 from paceline.answers import Ask, Cluster, answers
 from paceline.observe import Setting
 from paceline.records import BucketReady, Estimate, LinkProbe, Point, Profile
+from paceline.whatif import change_from
 
 MB = 1_000_000
 STEP_S = 0.4  # 0.1 forward, 0.2 backward, 0.1 after it
@@ -82,3 +83,11 @@ def test_two_nodes_are_no_special_case_for_gloo():
     )
     found = answers([profile((4.0, 0.3)), two], ask=Ask(project_to=(4,)))
     assert "two-nodes-only" not in {finding.id for finding in found.findings}
+
+
+def test_larger_buckets_join_whole_ones_and_a_large_tensor_stays_alone():
+    one = profile((2.0, 0.12), (1.0, 0.2), (1.0, 0.3))  # caps of 1 MB; 2 MB came in one tensor
+    joined = profile((2.0, 0.12), (2.0, 0.3))
+    assert foreseen(one, 4, change=change_from(["bucket=2x"])).value == pytest.approx(
+        foreseen(joined, 4).value, rel=0.01
+    )

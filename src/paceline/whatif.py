@@ -29,6 +29,7 @@ __all__ = ["NO_CHANGE", "Change", "change_from", "changed_law"]
 
 _SYNC_BN = 1.5  # of an all-reduce's rounds: an all-gather forward (n−1), an all-reduce backward 2(n−1)
 _SHARDED = 1.5  # 3(n−1) rounds of size/n bytes where an all-reduce has 2(n−1)
+_OVERSHOT = 0.95  # of a bucket is its cap: it closes when a tensor takes it there, and beyond
 _FACTORS = 2.0  # PowerSGD sends its two factors one after the other
 _BACKWARD = 2 / 3  # of forward and backward, where a single bucket tells no more
 _WORDS = ("link", "bytes", "power-sgd", "fsdp", "bucket", "accumulate", "sync-bn", "workers-per-node")
@@ -119,8 +120,11 @@ def _before_optimizer_ratio(law: Law) -> float:
 
 
 def _rebucketed(overlap: Overlap, bucket_ratio: float) -> Overlap:
-    """Other buckets of equal size, as if gradients became ready evenly inside each bucket that was seen."""
+    """Larger buckets join whole ones, as DDP fills them: one closes when it reaches the cap.
+    Smaller ones are cut evenly, as if gradients became ready evenly inside each bucket that was seen."""
     before = len(overlap.tail_share)
+    if bucket_ratio > 1.0 and before > 1:
+        return _joined(overlap, bucket_ratio)
     count = max(1, round(before / bucket_ratio))
     done = np.append(1.0 - overlap.tail_share[1:], 1.0)  # share of the bytes up to and with each bucket
     ends = np.arange(1, count + 1) / count
@@ -129,6 +133,24 @@ def _rebucketed(overlap: Overlap, bucket_ratio: float) -> Overlap:
     start = max(0.0, first - pace * done[0])  # the very first gradient, at the pace of the others
     ready = np.interp(ends, np.insert(done, 0, 0.0), np.insert(overlap.ready_ratio, 0, start))
     return Overlap(ready, overlap.end_ratio, 1.0 - np.insert(ends[:-1], 0, 0.0))
+
+
+def _joined(overlap: Overlap, bucket_ratio: float) -> Overlap:
+    """Buckets joined in order until each holds the new cap; one is ready when its last part is."""
+    sizes = overlap.tail_share - np.append(overlap.tail_share[1:], 0.0)
+    cap = (
+        bucket_ratio * float(sizes.min()) * _OVERSHOT
+    )  # the smallest bucket is nearest to the cap it was made with
+    ready, tails, held = [], [], 0.0
+    for size, at, tail in zip(sizes, overlap.ready_ratio, overlap.tail_share, strict=True):
+        if held == 0.0:
+            tails.append(float(tail))
+            ready.append(float(at))
+        ready[-1] = float(at)
+        held += float(size)
+        if held >= cap:
+            held = 0.0
+    return Overlap(np.array(ready), overlap.end_ratio, np.array(tails))
 
 
 def _ratio(word: str, text: str) -> float:
