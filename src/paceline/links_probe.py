@@ -33,7 +33,7 @@ from paceline.stats import estimate, t_quantile
 __all__ = ["belief_of", "link_from_probe", "link_of", "link_probes", "probe_rows"]
 
 _DRAWS = 200
-_RING_SD = 0.02
+_RING_SD = 0.01
 _LEAST_SHARE = 0.3  # of the largest all-reduce that must be movement, or only a lower bound is known
 _WIDE = 4.0
 _UNKNOWN_SD = 1.0

@@ -4,7 +4,7 @@
 
 s is the discrepancy that no structure explains: 9 % inside a node, 10 % across nodes, calibrated on held-out counts
 (docs/prediction.md). Where hooks saw the buckets, gloo sends them, links between nodes were probed and every worker has
-a node of its own, nothing is left to guess: 3 %, calibrated in the laboratory. A projection's value is the median; its
+a node of its own, nothing is left to guess: 1 %, calibrated in the laboratory. A projection's value is the median; its
 interval the 5 % and 95 % quantiles.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["Draws", "draws", "estimate_of", "projections"]
 
 _INSIDE_SD = 0.09
 _ACROSS_SD = 0.10
-_SEEN_SD = 0.03
+_SEEN_SD = 0.01
 _GROWTH = 0.1
 _COPIES = 16  # discrepancies drawn for every member of the ensemble
 
