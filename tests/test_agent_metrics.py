@@ -62,7 +62,7 @@ def test_the_noise_scale_of_a_known_gradient_is_found_although_gradients_are_cli
     assert sum(blocks.square) / len(blocks.square) == pytest.approx(20.0, rel=0.1)
     assert sum(blocks.variance) / len(blocks.variance) == pytest.approx(200.0, rel=0.1)
     found = noise_scale(blocks.square, blocks.variance, batch=blocks.global_batch)
-    assert found.value == pytest.approx(10.0, rel=0.1)  # that intervals cover is held by simulation, over many
+    assert found.value == pytest.approx(10.0, rel=0.1)  # coverage is held by simulation
     assert found.low < found.value < found.high
 
 
