@@ -55,6 +55,17 @@ def test_workers_that_are_late_in_turn_are_not_named_but_cost_time():
     assert parts.straggle_s == pytest.approx(0.015, abs=0.002)  # 30 ms in every second step
 
 
+def test_workers_that_are_released_late_in_turn_take_no_longer_than_the_clock_says():
+    """A slow ring lets one worker go 10 ms later in every second step: both make 0.1 s per step by any clock."""
+    parts = of(
+        worker(0, [sample(k, 0.11 if k % 2 else 0.09, 0.06 if k % 2 else 0.04) for k in KS]),
+        worker(1, [sample(k, 0.09 if k % 2 else 0.11, 0.04 if k % 2 else 0.06) for k in KS]),
+    )
+    assert parts.step_s == pytest.approx(0.1, rel=0.01)
+    assert parts.wire_s + parts.straggle_s == pytest.approx(0.05, rel=0.03)
+    assert parts.compute_s == pytest.approx(0.05, rel=0.03)
+
+
 def test_lateness_by_chance_costs_the_expected_maximum():
     """Two workers, normal own times: E[max] - mean = 0.5642 sd (the mean of the larger of two)."""
     source = random.Random(4)

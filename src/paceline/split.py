@@ -2,18 +2,20 @@
 
 Over workers, for step k:
 
-    step(k)      = max_i step_i(k)                      a synchronous step is the slowest worker's
+    step         = max_i mean_k step_i(k)                a synchronous step is the slowest worker's
     wait_i(k)    = release − own arrival                 from arrival times; all are released together
     wire(k)      = min_i wait_i(k)                       the last to arrive waits only for the network
     own_i(k)     = step_i(k) − wait_i(k)                 what worker i does by itself: compute, input, optimizer
     typical r    = the worker whose mean own time is the lower median over workers
-    straggle(k)  = step(k) − own_r(k) − wire(k)          what the typical worker waits beyond that: for late workers
+    straggle     = step − mean_k (own_r(k) + wire(k))    what the typical worker waits beyond that: for late workers
 
-so step = compute + wire + straggle holds, with compute = own_r. Waits are known in the steps that every worker looked
+so step = compute + wire + straggle holds, with compute = own_r. (The mean comes before the maximum: what a slow ring
+ends later on one worker in one step it ends earlier in the next, and the largest of every single step would count that
+as time.) Waits are known in the steps that every worker looked
 at (all of them when steps are long); wire and straggle are means over those, step_s is the mean over all, and compute_s
 is the difference. One late worker of two is not typical (lower
 median). Random lateness averages out: straggle is then E[max] − mean, the price of synchrony. Over steps: the mean of
-the steps whose step(k) lies between the 10 % and 90 % quantile.
+the steps whose longest step_i(k) lies between the 10 % and 90 % quantile.
 
 Copying the last bucket back into the gradients comes after the exchange and before the release. No network wins it
 back, so its (measured) time is counted as compute, not as wire.
@@ -40,7 +42,7 @@ _LAG_DEVIATIONS = 4.0  # … and this many standard errors
 class _Step:
     """One step over all workers."""
 
-    step_s: float
+    longest_s: float
     wire_s: float
     waits_s: tuple[float, ...]
     owns_s: tuple[float, ...]
@@ -58,14 +60,14 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
     aligned = _aligned(workers, first=warmup + 2, last=warmup + steps)
     if len(aligned) < _FEWEST_STEPS:
         return None
-    start = steady_start([step.step_s for step in aligned], at_least=0)
+    start = steady_start([step.longest_s for step in aligned], at_least=0)
     kept = _central(aligned[start:])
     looked = [step for step in aligned[start:] if step.looked]
     seen = len(looked) >= _FEWEST_STEPS and all(w.manifest.get("waits_seen", True) for w in workers)
     looked = _central(looked) if seen else kept
     owns = [fmean(step.owns_s[i] for step in looked) for i in range(world)]
     typical = owns.index(lower_median(owns))
-    step_s = fmean(step.step_s for step in kept)
+    step_s = _slowest_s(kept)
     wire_s, straggle_s = (
         _exposed(looked, typical, copy_back_s=_copy_back_s(workers)) if world > 1 else (0.0, 0.0)
     )
@@ -102,8 +104,13 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
 def _exposed(steps: Sequence[_Step], typical: int, *, copy_back_s: float) -> tuple[float, float]:
     """Wire and straggle: what the last to arrive waits, and what the typical worker's step takes beyond that."""
     waited_s = fmean(step.wire_s for step in steps)
-    whole_s = fmean(step.step_s - step.owns_s[typical] for step in steps)
+    whole_s = _slowest_s(steps) - fmean(step.owns_s[typical] for step in steps)
     return max(0.0, waited_s - copy_back_s), max(0.0, whole_s - waited_s)
+
+
+def _slowest_s(steps: Sequence[_Step]) -> float:
+    """The mean step of the worker whose mean is the largest."""
+    return max(map(fmean, zip(*([sample.step_s for sample in step.samples] for step in steps), strict=True)))
 
 
 def _aligned(workers: Sequence[WorkerRecord], *, first: int, last: int) -> list[_Step]:
@@ -137,10 +144,10 @@ def _joined(samples: tuple[Sample, ...]) -> _Step:
 
 def _central(steps: Sequence[_Step]) -> list[_Step]:
     """The steps between the 10 % and 90 % quantile of the step time."""
-    ordered = sorted(step.step_s for step in steps)
+    ordered = sorted(step.longest_s for step in steps)
     cut = len(ordered) // 10
     low, high = ordered[cut], ordered[len(ordered) - 1 - cut]
-    return [step for step in steps if low <= step.step_s <= high]
+    return [step for step in steps if low <= step.longest_s <= high]
 
 
 def _latest(
