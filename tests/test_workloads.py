@@ -292,6 +292,10 @@ def test_steering_is_judged_by_later_time_and_knows_its_baselines(tmp_path):
     final = task.held_out_metrics(task.sums(last, last))
     assert (final["test_mse"], final["test_correlation"]) == (0.0, pytest.approx(1.0))
     assert final["test_mean_angle_mse"] == pytest.approx((0.05**2 + 0.06**2) / 2)
+    again = task_of(steering, "--data", path, "--batch-size", "2", "--refit")
+    assert again.data.train.targets.tolist() == pytest.approx([0.01 * i for i in range(8)])
+    assert again.data.test.targets.tolist() == pytest.approx([0.08, 0.09])
+    assert again.data.held_out is None
 
 
 def test_psnr_of_untouched_noise_is_what_its_deviation_says():

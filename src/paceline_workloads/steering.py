@@ -5,7 +5,8 @@
 
 `--data` names a folder or zip of images and a csv `file,steering`. In time, the first seven tenths are learned from,
 the next tenth judges every epoch (val_), and the last fifth judges once, at the end (test_): neighbouring frames are
-nearly equal, so a random split would judge by what was learned, and whatever is tuned is tuned on the tenth. Most
+nearly equal, so a random split would judge by what was learned, and whatever is tuned is tuned on the tenth. Once
+nothing is tuned any more, `--refit` learns from the first eight tenths, and the last fifth judges (val_). Most
 angles are zero, so accuracy says nothing; beside the error stand those of two baselines: always the mean angle, and a
 ridge regression on the image scaled down.
 """
@@ -41,6 +42,7 @@ FLAGS = parser(
     weight_decay=0.3,
     schedule="cosine",
 )
+FLAGS.add_argument("--refit", action="store_true", help="learn from the tenth that was tuned on, too")
 _SIZE = (66, 200)
 _SMALL = (8, 20)
 _RIDGE = 10.0
@@ -48,7 +50,7 @@ _RIDGE = 10.0
 
 def task(asked: Options, given: argparse.Namespace) -> Task:
     """Images of 3 x 66 x 200 bytes to angles."""
-    data = _data(asked)
+    data = _data(asked, refit=given.refit)
     return Task(
         name="steering",
         data=data,
@@ -121,7 +123,7 @@ def _small(part: Part) -> tuple[Tensor, Tensor]:
     return torch.cat(scaled).flatten(1), angles
 
 
-def _data(asked: Options) -> Data:
+def _data(asked: Options, *, refit: bool) -> Data:
     if asked.data is None:
         train, test, final = (
             drawn_roads(count, seed=asked.seed + part)
@@ -131,18 +133,13 @@ def _data(asked: Options) -> Data:
     source = archive(asked.data)
     rows = _rows(source)
     first, second = len(rows) * 7 // 10, len(rows) * 8 // 10
-    learned, judging, last = (
-        images_of(source, part, size=_SIZE) for part in (rows[:first], rows[first:second], rows[second:])
-    )
-    if (
-        not isinstance(learned, Examples)
-        or not isinstance(judging, Examples)
-        or not isinstance(last, Examples)
-    ):
+    shares = [rows[:second], rows[second:]] if refit else [rows[:first], rows[first:second], rows[second:]]
+    parts = [part for share in shares if isinstance(part := images_of(source, share, size=_SIZE), Examples)]
+    if len(parts) < len(shares):
         refuse(f"{len(rows):,} images are more than memory holds", hint="a part of them")
-    zero = float((learned.targets == 0).float().mean())
+    zero = float((parts[0].targets == 0).float().mean())
     origin = f"{len(rows):,} images from {source.path}, {zero:.0%} of the angles are 0"
-    return Data(learned, judging, origin, False, last)
+    return Data(parts[0], parts[1], origin, False, None if refit else parts[2])
 
 
 def _rows(source: Archive) -> list[tuple[PurePosixPath, float]]:
