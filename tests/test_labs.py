@@ -107,3 +107,20 @@ def test_every_baseline_is_shown_beside_ours_at_the_held_out_count():
     assert set(errors) == {"paceline", "last", "log-log", "amdahl", "gustafson", "usl", "pollux"}
     assert errors["paceline"] < errors["amdahl"]
     assert errors["usl"] is None  # two counts do not determine it
+
+
+def test_a_batch_measured_at_one_count_leaves_what_is_projected_at_others_alone():
+    weak = ["gpus,per_gpu_batch,step_ms,params"]
+    weak += [
+        f"{n},{b},{(10 + b) * (1.06 if n > 1 else 1) + 3 * (n - 1)},11000000"
+        for n in (1, 2)
+        for b in (32, 128, 512)
+    ]
+
+    def projected(rows):
+        analysis = table_analysis(read_table("\n".join(rows)), ask=Ask(project_to=(4,)))
+        return {p.per_worker_batch: p.time_s.value for p in analysis.projections}
+
+    without, with_one_more = projected(weak), projected([*weak, "2,16,29,11000000"])
+    assert with_one_more[32] == pytest.approx(without[32], rel=0.01)
+    assert with_one_more[128] == pytest.approx(without[128], rel=0.01)

@@ -20,6 +20,7 @@ __all__ = ["Belief", "belief", "bucket_count"]
 BUCKET_BYTES = 26_214_400  # DDP's default bucket: 25 MiB
 _UNKNOWN_BUCKETS = 3.0
 _BATCH_SD = 0.15  # step time against a straight line in the batch: tile and launch effects
+_LONE_BATCH_SD = 1.0  # of a batch that was measured at one count, where others tell what that count costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,19 @@ def belief(
     put("fixed", fixed * float(observed.time_s[0]), deviation)
     mean[NAMES.index("omega")], sd[NAMES.index("omega")] = -0.3, 0.7
     mean[NAMES.index("share")], sd[NAMES.index("share")] = -1.0, 1.5
-    count = len(observed.batches)
-    return Belief(np.append(mean, np.zeros(count)), np.append(sd, np.full(count, _BATCH_SD)))
+    return Belief(np.append(mean, np.zeros(len(observed.batches))), np.append(sd, _batch_sd(observed)))
+
+
+def _batch_sd(observed: Observed) -> Array:
+    """How far a batch may lie off the line. One seen at one count only says what it computes, not what is exchanged."""
+    places = list(zip(observed.workers, observed.nodes, strict=True))
+    counts = {
+        b: {p for p, at in zip(places, observed.batch, strict=True) if at == b} for b in observed.batches
+    }
+    told = set().union(*(seen for seen in counts.values() if len(seen) > 1))
+    return np.array(
+        [_LONE_BATCH_SD if len(counts[b]) == 1 and counts[b] <= told else _BATCH_SD for b in observed.batches]
+    )
 
 
 def alone_s(observed: Observed) -> float:

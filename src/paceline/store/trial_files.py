@@ -15,7 +15,15 @@ from paceline.store.paths import StudyFolder
 from paceline.store.telemetry_files import telemetry
 from paceline.store.worker_files import worker_records
 
-__all__ = ["commit", "first_started", "prepare", "read_result", "read_results", "remove_incomplete", "set_aside_failed"]
+__all__ = [
+    "commit",
+    "first_started",
+    "prepare",
+    "read_result",
+    "read_results",
+    "remove_incomplete",
+    "set_aside_failed",
+]
 
 FORMAT = 1
 _COMMIT = "trial.json"
