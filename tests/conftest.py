@@ -5,9 +5,15 @@ found there becomes an @example.
 """
 
 import os
+import signal
+import threading
 
 from hypothesis import settings
 
 settings.register_profile("same", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+# a shell starts what it puts in the background with Ctrl-C ignored, and children inherit that: tests interrupt theirs
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -12,6 +13,7 @@ import time
 import pytest
 
 from paceline.cli.main import VERBS
+from paceline.cli.study import terminated_like_interrupted
 from paceline.store.analysis_schema import AnalysisFile
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
@@ -283,3 +285,14 @@ def test_a_script_runs_in_an_interpreter_that_has_torch_and_no_paceline(tmp_path
     done = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [result.state for result in read_results(StudyFolder(tmp_path / "s"))] == ["ok"]
+
+
+def test_what_nohup_made_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with terminated_like_interrupted():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -98,7 +98,7 @@ def _torch(nodes: Sequence[Facts]) -> Iterator[Finding]:
 
 
 def _script(study: Study, nodes: Sequence[Facts]) -> Iterator[Finding]:
-    if study.workload.kind != "script":
+    if study.workload.kind != "script" or len(nodes) == 1:  # alone, a missing script is how every trial ends
         return
     for facts in nodes:
         if facts.script_sha256 is None:
