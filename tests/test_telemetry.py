@@ -126,7 +126,7 @@ def test_a_process_is_sampled_from_outside_and_only_one_of_this_trial(tmp_path):
     assert {(s.rank, s.node) for s in found} == {(5, 3)}
     assert len(found) >= 3
     assert found[-1].cpu_s > found[0].cpu_s
-    assert found[0].rss_bytes > 10**6
+    assert found[-1].rss_bytes > 10**6  # the first look may come before the child is Python
     assert found[0].node_cores >= 1
     assert found[0].gpu_ratio is None
     with open(tmp_path / "telemetry-3.jsonl", "a") as file:
