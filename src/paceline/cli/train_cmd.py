@@ -28,7 +28,7 @@ from paceline.launch.processes import cores
 from paceline.records import Goal, Study, TrialResult, Workload
 from paceline.run.study import run_study
 from paceline.store.atomic import make_folder, write_json
-from paceline.store.metrics_file import metric_lines
+from paceline.store.json_lines import json_lines
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
 from paceline.telemetry import use_of
@@ -151,7 +151,7 @@ def _run(folder: StudyFolder, study: Study, summary: dict[str, object]) -> Trial
     steps = per_epoch * epochs if isinstance(per_epoch, int) and isinstance(epochs, int) else None
     with (
         terminated_like_interrupted(),
-        training_listener(partial(metric_lines, _metrics(folder)), steps=steps) as listener,
+        training_listener(partial(json_lines, _metrics(folder)), steps=steps) as listener,
     ):
         try:
             run_study(folder, study, bench=bench_of(study, threads=study.threads or 1), listener=listener)
@@ -172,7 +172,7 @@ def _run(folder: StudyFolder, study: Study, summary: dict[str, object]) -> Trial
 def _history(folder: StudyFolder, result: TrialResult, workload: Workload) -> list[Evaluation]:
     """What was evaluated: the metrics file of our workloads, the marks of a script."""
     if workload.kind == "workload":
-        lines = [line for line in metric_lines(_metrics(folder)) if line.get("record") == "epoch"]
+        lines = [line for line in json_lines(_metrics(folder)) if line.get("record") == "epoch"]
         plain = [{key: float(v) for key, v in line.items() if isinstance(v, int | float)} for line in lines]
         return [Evaluation(line["epoch"], line["wall_s"], line) for line in plain]
     first = min((s.end_s - s.step_s for w in result.workers for s in w.samples[:1]), default=0.0)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 
 from paceline.records import Telemetry
+from paceline.store.json_lines import json_lines
 
 __all__ = ["lost_nodes", "telemetry"]
 
@@ -17,7 +17,7 @@ def telemetry(trial: Path) -> tuple[Telemetry, ...]:
     found = []
     for path in sorted(trial.glob("telemetry-*.jsonl")):
         node, cores = 0, 1
-        for line in _objects(path):
+        for line in json_lines(path):
             if line.get("record") == "header":
                 node, cores = int(_number(line.get("node")) or 0), int(_number(line.get("cores")) or 1)
             elif line.get("record") == "worker":
@@ -30,7 +30,7 @@ def lost_nodes(trial: Path) -> tuple[str, ...]:
     """Why nodes were lost while this trial ran, one sentence each."""
     found = []
     for path in sorted(trial.glob("lost-*.json")):
-        found += [str(line["reason"]) for line in _objects(path) if "reason" in line]
+        found += [str(line["reason"]) for line in json_lines(path) if "reason" in line]
     return tuple(found)
 
 
@@ -53,23 +53,6 @@ def _sample(line: Mapping[str, object], node: int, cores: int) -> Telemetry | No
         throttled=tuple(map(str, throttled)) if isinstance(throttled, list) else (),
         device=str(line["device"]) if line.get("device") is not None else None,
     )
-
-
-def _objects(path: Path) -> list[dict[str, object]]:
-    """The objects of a file of JSON lines; what is not one is passed over."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-    found = []
-    for line in lines:
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
 
 
 def _number(value: object) -> float | None:

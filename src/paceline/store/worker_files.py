@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.records import Exchange, GradientNorm, Mark, Sample, WorkerRecord
+from paceline.store.json_lines import json_lines
 
 __all__ = [
     "Ending",
@@ -68,7 +69,7 @@ def worker_records(trial: Path) -> tuple[WorkerRecord, ...]:
     named = {rank for rank, _ in _ranked(trial, "worker-", ".jsonl") + _ranked(trial, "manifest-", ".json")}
     for rank in sorted(named):
         path = trial / f"worker-{rank}.jsonl"
-        lines = _json_lines(path) if path.exists() else []
+        lines = json_lines(path) if path.exists() else []
         header = next((line for line in lines if line.get("record") == "header"), {})
         samples = [_sample(line) for line in lines if line.get("record") == "step"]
         manifest = _json_object(trial / f"manifest-{rank}.json")
@@ -92,7 +93,7 @@ def endings(trial: Path) -> tuple[Ending, ...]:
     """The `end` record of every worker that wrote one."""
     found = []
     for rank, path in _ranked(trial, "worker-", ".jsonl"):
-        for line in _json_lines(path):
+        for line in json_lines(path):
             if line.get("record") == "end":
                 found.append(Ending(rank, str(line.get("reason")), _whole(line.get("steps")) or 0))
     return tuple(found)
@@ -153,22 +154,6 @@ def _ranked(trial: Path, before: str, after: str) -> list[tuple[int, Path]]:
     pattern = re.compile(re.escape(before) + r"(\d+)" + re.escape(after))
     names = [(pattern.fullmatch(path.name), path) for path in trial.iterdir()] if trial.is_dir() else []
     return sorted((int(match[1]), path) for match, path in names if match)
-
-
-def _json_lines(path: Path) -> list[dict[str, object]]:
-    """The objects of a .jsonl file; a last line that was cut short is left out."""
-    objects = []
-    try:
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                value = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(value, dict):
-                objects.append(value)
-    except OSError:
-        return []
-    return objects
 
 
 def _json_object(path: Path) -> dict[str, object]:

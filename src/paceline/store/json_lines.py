@@ -1,16 +1,15 @@
-"""The metrics file of our own workloads."""
+"""Files of JSON lines that somebody may still be writing."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["metric_lines"]
+__all__ = ["json_lines"]
 
 
-def metric_lines(path: Path) -> list[dict[str, object]]:
-    """The lines of a metrics file so far; a last one that is still being written is left out."""
+def json_lines(path: Path) -> list[dict[str, object]]:
+    """The objects in the file so far; what is not one, such as a last line cut short, is passed over."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -21,6 +20,6 @@ def metric_lines(path: Path) -> list[dict[str, object]]:
             value = json.loads(line)
         except ValueError:
             continue
-        if isinstance(value, Mapping):
-            found.append(dict(value))
+        if isinstance(value, dict):
+            found.append(value)
     return found
