@@ -127,7 +127,10 @@ def candidates_of(
 
 
 def _exact_where_measured(law: Law, settings: Sequence[Setting], predicted: Draws) -> Array:
-    """The draws, centred on the measurement where there is one: a law does not overrule what was seen."""
+    """The draws, centred on the measurement where there is one: a law does not overrule what was seen.
+
+    Every setting is dealt apart: launches of one say nothing about the luck of another.
+    """
     time = predicted.time_s.copy()
     observed = law.observed
     for i, setting in enumerate(settings):
@@ -140,8 +143,8 @@ def _exact_where_measured(law: Law, settings: Sequence[Setting], predicted: Draw
         if np.any(here):
             seen = float(np.exp(np.mean(np.log(observed.time_s[here]))))
             spread = max(float(observed.own_sd[here].max()), 0.01)
-            ordered = np.linspace(-1.6, 1.6, len(time))
-            time[:, i] = seen * np.exp(spread * ordered)
+            dealt = np.random.default_rng(i).permutation(np.linspace(-1.6, 1.6, len(time)))
+            time[:, i] = seen * np.exp(spread * dealt)
     return time
 
 
