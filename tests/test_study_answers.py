@@ -8,12 +8,12 @@ import pytest
 import paceline.analyze
 from paceline.analysis_json import analysis_data
 from paceline.analyze import study_analysis
-from paceline.answers import Ask, Cluster
+from paceline.answers import Ask, Cluster, answers
 from paceline.cli.answer import analysis_text
 from paceline.cluster_seen import with_seen
 from paceline.errors import UsageError
 from paceline.plan import plan_study
-from paceline.records import Study, Workload
+from paceline.records import Estimate, Point, Profile, Study, Workload
 from paceline.refuse import Cores
 from tests.samples import WARMUP, result, sample, steady, worker
 
@@ -148,3 +148,20 @@ def test_a_study_is_answered_within_a_second():
     start = time.perf_counter()
     study_analysis(_STUDY, results, {})
     assert time.perf_counter() - start < 1.0
+
+
+@pytest.mark.parametrize(("noise", "knee"), [(0.002, 2), (0.12, 1)])
+def test_the_knee_is_where_a_doubling_surely_pays(noise, knee):
+    """1.57x is more than 1.5x, but intervals of ± 12 % do not show it."""
+
+    def point(workers, step_s):
+        each = Estimate(step_s, step_s * (1 - noise), step_s * (1 + noise), 3)
+        return Profile(
+            Point(f"w{workers}", workers, per_worker_batch=64, global_batch=64 * workers),
+            "ok",
+            None,
+            step_s=each,
+        )
+
+    found = answers([point(1, 0.1), point(2, 0.2 / 1.57)], "step", ask=Ask())
+    assert [r.workers for r in found.recommendations if r.goal == "knee"] == [knee]

@@ -81,7 +81,7 @@ def _knee(c: Candidates, prices: Prices) -> Recommendation:
             break
         best = after
     if not best:
-        return _recommend("knee", c, best, f"the first doubling gains less than {WORTH_PER_DOUBLING:g}x")
+        return _recommend("knee", c, best, f"the first doubling is not sure to gain {WORTH_PER_DOUBLING:g}x")
     return _recommend(
         "knee",
         c,

@@ -143,9 +143,17 @@ def _exact_where_measured(law: Law, settings: Sequence[Setting], predicted: Draw
         if np.any(here):
             seen = float(np.exp(np.mean(np.log(observed.time_s[here]))))
             spread = max(float(observed.own_sd[here].max()), 0.01)
-            dealt = np.random.default_rng(i).permutation(np.linspace(-1.6, 1.6, len(time)))
-            time[:, i] = seen * np.exp(spread * dealt)
+            time[:, i] = seen * np.exp(spread * _dealt(len(time), seed=i))
     return time
+
+
+def _dealt(count: int, *, seed: int) -> Array:
+    """Evenly spread deviations in an order of their own, each with its opposite: medians of ratios stay as seen."""
+    random = np.random.default_rng(seed)
+    half = random.permutation(np.linspace(-1.6, 1.6, count)[: count // 2]) * random.choice(
+        [-1.0, 1.0], count // 2
+    )
+    return np.concatenate([half, np.zeros(count % 2), -half[::-1]])
 
 
 def best_for_some(c: Candidates) -> list[int]:
