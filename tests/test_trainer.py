@@ -11,9 +11,11 @@ import time
 import pytest
 import torch
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from paceline_workloads.training import checkpoint
 from paceline_workloads.training.evaluation import own_chunks
+from paceline_workloads.training.learner import learn, learner
 from paceline_workloads.training.learning_rate import RatePlan, peak, rate, rate_of_step
 from paceline_workloads.training.optimizers import optimizer
 from paceline_workloads.training.trainer import _check, train
@@ -229,3 +231,37 @@ def test_a_batch_or_a_worker_count_larger_than_the_data_is_refused(workers):
     asked = tiny.asked("--batch-size", "81" if workers == 1 else "1", workers=workers)
     with pytest.raises(SystemExit, match="takes 81 samples and there are 80"):
         _check(tiny.task(), asked, workers=workers)
+
+
+# ---------------------------------------------------------------- exchange
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_accumulated_backwards_are_exchanged_once_also_inside_compile(monkeypatch, compiled):
+    """What compile returns hides the DDP module; gradients must still wait for the last backward."""
+
+    class Hiding(nn.Module):
+        def __init__(self, network):
+            super().__init__()
+            self.inner = network
+
+        def forward(self, images):
+            return self.inner(images)
+
+    monkeypatch.setattr(torch, "compile", Hiding)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        asked = tiny.asked("--accumulate", "3", *(["--compile"] if compiled else []), workers=1)
+        pupil = learner(tiny.task(), asked, tiny.alone())
+        exchanged = []
+
+        def counted(state, bucket):
+            exchanged.append(bucket.index())
+            return default_hooks.allreduce_hook(torch.distributed.group.WORLD, bucket)
+
+        pupil.exchange.register_comm_hook(None, counted)
+        inputs, targets = tiny.examples(12, 1).batch(torch.arange(12))
+        learn(pupil, [(inputs, targets, torch.zeros(12, 1))] * 3)
+        assert exchanged == [0]
+    finally:
+        torch.distributed.destroy_process_group()

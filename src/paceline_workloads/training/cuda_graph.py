@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.parallel import DistributedDataParallel
 
 from paceline_workloads.data.examples import Batch
 from paceline_workloads.training.learner import Learner, batch_loss
@@ -60,11 +59,11 @@ class CapturedStep:
 
     def _forget_gradients(self) -> None:
         """Alone, gradients that are written, not added to, save a kernel per parameter; DDP's lie in its buckets."""
-        if not isinstance(self._learner.network, DistributedDataParallel):
+        if self._learner.exchange is None:
             self._learner.optimizer.zero_grad(set_to_none=True)
 
     def _step(self) -> None:
-        if isinstance(self._learner.network, DistributedDataParallel):
+        if self._learner.exchange is not None:
             self._learner.optimizer.zero_grad(set_to_none=False)
         inputs, targets, draws = self._batch
         loss = batch_loss(self._learner, (inputs, targets, draws))

@@ -43,6 +43,7 @@ class Learner:
     task: Task
     plain: nn.Module  # the network itself: what is judged and saved
     network: nn.Module  # the same inside DDP and compile: what learns
+    exchange: DistributedDataParallel | None  # the DDP within, which compile hides; None alone
     optimizer: Optimizer
     device: torch.device
     precision: str
@@ -58,6 +59,7 @@ def learner(task: Task, asked: Options, workers: Workers) -> Learner:
     if asked.sync_batch_norm and workers.count > 1:
         plain = with_sync_batch_norm(plain, device=workers.device)
     network: nn.Module = plain
+    wrapped: DistributedDataParallel | None = None
     if dist.is_initialized():
         # running statistics do not matter while learning; they are made equal before anybody looks at them
         # and a step can be captured only if DDP was made on another stream than the default one
@@ -71,6 +73,7 @@ def learner(task: Task, asked: Options, workers: Workers) -> Learner:
         task=task,
         plain=plain,
         network=network,
+        exchange=wrapped,
         optimizer=optimizer(
             asked.optimizer,
             plain,
@@ -90,8 +93,8 @@ def learn(learner: Learner, batches: Sequence[Batch]) -> Tensor:
     learner.optimizer.zero_grad(set_to_none=True)
     losses = []
     for number, batch in enumerate(batches, start=1):
-        exchange = number == len(batches) or not isinstance(learner.network, DistributedDataParallel)
-        with nullcontext() if exchange else learner.network.no_sync():  # type: ignore[operator]
+        last = number == len(batches)
+        with nullcontext() if last or learner.exchange is None else learner.exchange.no_sync():
             loss = batch_loss(learner, batch) / len(batches)
             loss.backward()  # type: ignore[no-untyped-call]
         losses.append(loss.detach())
