@@ -1,156 +1,142 @@
 """Output of nccl-tests (and rccl-tests) -> a Probe: all_reduce_perf, all_gather_perf, reduce_scatter_perf.
 
-    # Rank  0 Group  0 Pid 5092 on host-a device 0 [0x21] NVIDIA H100     a worker and its node
-    # size count type redop root   time algbw busbw #wrong   time algbw busbw #wrong
-    1048576 262144 float sum -1    105.9 9.90 17.33 0        105.7 9.92 17.37 0
-    (bytes)                        (µs) out of place         (µs) in place
-
-Both columns count, as two passes. Where no rank is listed, workers follow from bus over algorithm bandwidth: 2(N−1)/N.
-Anything else in the text is passed over: comments, NCCL's own messages, prefixes of MPI, a row that was cut off.
+What they print (probe_nccl_text) or write with -J (probe_nccl_json). One text may hold several tests, of several
+collectives and worker counts. Both columns of a row, and later outputs of the same test, count as passes. A bus
+bandwidth is computed from the number of workers, 2(N−1)/N of the algorithm bandwidth for an all-reduce: where ranks
+are not listed, or not all of them, N follows from that.
 """
 
 from __future__ import annotations
 
 import math
-import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from paceline.errors import UsageError
 from paceline.probe import OPS, bus_factor
+from paceline.probe_nccl_json import looks_like_json, nccl_test_of_json
+from paceline.probe_nccl_text import NcclCell, NcclTest, nccl_tests_of_text
 from paceline.records import Probe, ProbeTime
 
 __all__ = ["read_nccl_tests"]
 
-_PREFIX = re.compile(r"^\s*\[\d+,\d+\]<std(?:out|err)>:")
-_RANK = re.compile(r"^\s*#\s*Rank\s+(\d+)\b.*?\bon\s+(\S+)\s+device\b")
-_TEST = re.compile(r"\b([a-z_]+)_perf\b")
-_NUMBER = r"(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
-_WRONG = r"(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|N/A)"
-_ROW = re.compile(
-    rf"^\s*(\d+)\s+\d+\s+[a-z]\w*(?:\s+[a-z]\w*)?(?:\s+-?\d+)?"
-    rf"\s+{_NUMBER}\s+{_NUMBER}\s+{_NUMBER}\s+{_WRONG}(?:\s+{_NUMBER}\s+{_NUMBER}\s+{_NUMBER}\s+{_WRONG})?\s*$"
-)
-_BANDWIDTH_STEP = 0.005  # algbw and busbw are printed to two decimals
 _ROUNDED = 0.02  # a time is printed to three figures at least
+_FIGURES = 10.0  # a bandwidth of fewer last digits says nothing about a ratio
 _MOST_WORKERS = 100_000
-_MOST_BYTES, _LEAST_US, _MOST_US = 10**15, 0.01, 1e10
-
-Row = tuple[int, float, float, float, int]  # bytes, seconds, algbw, busbw, pass
+_MOST_BYTES, _LEAST_S, _MOST_S = 10**15, 1e-8, 1e4
 
 
 def read_nccl_tests(
     text: str, *, workers: int | None = None, nodes: int | None = None, source: str = "nccl-tests"
 ) -> Probe:
-    """The times in one or several outputs of the same test. `workers` and `nodes` win over what the text says."""
-    lines = [_PREFIX.sub("", line) for line in text.splitlines()]
-    ranks = {int(found[1]): found[2] for line in lines if (found := _RANK.match(line))}
-    rows, wrong, damaged = _rows(lines)
-    if not rows:
+    """The times of every test in the text. `workers` and `nodes` win over what it says."""
+    tests = (nccl_test_of_json(text, source=source),) if looks_like_json(text) else nccl_tests_of_text(text)
+    if not any(test.cells for test in tests):
         raise UsageError(
             f"{source} holds no row of nccl-tests (size count type redop root time algbw busbw)",
             hint="give the whole output of all_reduce_perf: all_reduce_perf -b 1K -e 128M -f 2 > FILE",
         )
-    named = {found for line in lines for found in _TEST.findall(line)}
-    op = _op(named, rows, source)
-    notes = []
-    if workers is None:
-        workers = len(ranks) or _workers_by_ratio(op, rows)
-        if workers is None:
+    times: list[ProbeTime] = []
+    notes: list[str] = []
+    passes: dict[tuple[str, int, int, int], int] = defaultdict(int)
+    for test, op in _with_op(tests, source, notes):
+        sound = [cell for cell in test.cells if _agrees(cell)]
+        count = workers or _workers(test, op, sound, source, notes)
+        hosts = nodes or len({host for _, host in test.hosts}) or 1
+        for cell in sound:
+            key = (op, count, hosts, cell.size_bytes)
+            times.append(ProbeTime("nccl", op, count, hosts, cell.size_bytes, passes[key], cell.seconds))
+            passes[key] += 1
+        notes += _doubts(test, sound, source)
+    return Probe(times=tuple(times), notes=tuple(dict.fromkeys(notes)), source=source)
+
+
+def _with_op(tests: Sequence[NcclTest], source: str, notes: list[str]) -> Iterator[tuple[NcclTest, str]]:
+    """Every test with its collective: as it names it, as the only name in the text, or as its bandwidths tell."""
+    everywhere = {name for test in tests for name in test.named}
+    told = [(test, _op(test, everywhere)) for test in tests]
+    others = sorted({op for _, op in told if op is not None and op not in OPS})
+    if all(op not in OPS for _, op in told):
+        if others:
             raise UsageError(
-                f"{source} lists no ranks, and its bandwidths do not tell how many workers there were",
-                hint="say it: --workers 8",
+                f"{source} is the output of {others[0]}_perf, which says nothing about a gradient exchange",
+                hint=f"use {', '.join(op + '_perf' for op in OPS)}",
             )
-        if not ranks:
-            notes.append(f"{source} lists no ranks; bus over algorithm bandwidth says {workers} workers")
-    if workers < 2:
         raise UsageError(
-            f"{source} was measured with {workers} worker: nothing was exchanged",
-            hint="test with -g 2 or more",
+            f"{source} does not say which collective was tested",
+            hint="add its first lines, or a comment: # all_reduce_perf",
         )
+    notes += [
+        f"{source}: {op}_perf says nothing about a gradient exchange, and is passed over" for op in others
+    ]
+    if any(op is None for _, op in told):
+        notes.append(f"{source}: a test that does not say its collective is passed over")
+    yield from ((test, op) for test, op in told if op in OPS)
+
+
+def _op(test: NcclTest, everywhere: set[str]) -> str | None:
+    """The collective of one test; an all-reduce where the bus carries more than the buffer."""
+    names = sorted(test.named & set(OPS)) or sorted(test.named)
+    if not names and len(everywhere) == 1:
+        names = sorted(everywhere)
+    if len(names) == 1:
+        return names[0]
+    more = any(cell.bus - cell.bus_error > cell.algorithm + cell.algorithm_error for cell in test.cells)
+    return "all_reduce" if more and (not names or "all_reduce" in names) else None
+
+
+def _workers(test: NcclTest, op: str, cells: Sequence[NcclCell], source: str, notes: list[str]) -> int:
+    listed = len({rank for rank, _ in test.hosts}) * test.per_process
+    told = _workers_by_ratio(op, cells)
+    if not listed and told is None:
+        raise UsageError(
+            f"{source} lists no ranks, and its bandwidths do not tell how many workers there were",
+            hint="say it: --workers 8",
+        )
+    if listed == 1 and told is None:
+        alone = len(test.hosts) > 1
+        raise UsageError(
+            f"{source} was measured with 1 worker"
+            + (f", {len(test.hosts)} times beside one another" if alone else "")
+            + ": nothing was exchanged",
+            hint="build nccl-tests with MPI=1, so that its processes know of one another"
+            if alone
+            else "test with -g 2 or more",
+        )
+    if told is None or told == listed:
+        return listed
+    seen = f"lists {listed} ranks" if listed else "lists no ranks"
+    notes.append(f"{source} {seen}; bus over algorithm bandwidth says {told} workers")
+    return told
+
+
+def _doubts(test: NcclTest, sound: Sequence[NcclCell], source: str) -> Iterator[str]:
+    damaged = sum(cell.size_bytes > 0 for cell in test.cells) - len(sound)
     if damaged:
-        notes.append(
-            f"{source}: {damaged} times are passed over, for their bandwidth does not follow from them"
-        )
+        yield f"{source}: {damaged} times are passed over, for their bandwidth does not follow from them"
+    wrong = len({cell.size_bytes for cell in test.cells if cell.wrong})
     if wrong:
-        notes.append(f"{source} reports wrong values in {wrong} rows: the links or the library are faulty")
-    return Probe(
-        times=tuple(
-            ProbeTime("nccl", op, workers, nodes or len(set(ranks.values())) or 1, size, repeat, seconds)
-            for size, seconds, _, _, repeat in rows
-        ),
-        notes=tuple(notes),
-        source=source,
-    )
+        yield f"{source} reports wrong values at {wrong} sizes: the links or the library are faulty"
 
 
-def _rows(lines: list[str]) -> tuple[list[Row], int, int]:
-    """All rows, both columns; a later output of the same test counts as further passes.
-
-    And how many rows held wrong values, and how many cells contradict themselves.
-    """
-    rows: list[Row] = []
-    passes: dict[int, int] = {}
-    wrong = damaged = 0
-    for line in lines:
-        match = _ROW.match(line)
-        if match is None:
-            continue
-        size = int(match[1])
-        wrong += any(word not in (None, "N/A") and float(word) > 0 for word in (match[5], match[9]))
-        for first in (2, 6):
-            if match[first] is None:
-                continue
-            time_us, algorithm, bus = (float(match[first + i]) for i in range(3))
-            if _agrees(size, time_us, algorithm):
-                passes[size] = passes.get(size, -1) + 1
-                rows.append((size, time_us * 1e-6, algorithm, bus, passes[size]))
-            else:
-                damaged += 1
-    return rows, wrong, damaged
-
-
-def _agrees(size: int, time_us: float, algorithm: float) -> bool:
+def _agrees(cell: NcclCell) -> bool:
     """Whether the bandwidth of a row follows from its size and time, as far as they are printed."""
-    if not (0 < size < _MOST_BYTES and _LEAST_US <= time_us <= _MOST_US):
+    if not (0 < cell.size_bytes < _MOST_BYTES and _LEAST_S <= cell.seconds <= _MOST_S):
         return False
-    follows = size / time_us * 1e-3
-    return abs(algorithm - follows) <= 2 * _BANDWIDTH_STEP + _ROUNDED * follows
+    follows = cell.size_bytes / cell.seconds * 1e-9
+    return abs(cell.algorithm - follows) <= 2 * cell.algorithm_error + _ROUNDED * follows
 
 
-def _op(named: set[str], rows: list[Row], source: str) -> str:
-    """The collective: as the text names it, else an all-reduce where the bus carries more than the buffer."""
-    known = named & set(OPS)
-    if len(known) == 1:
-        return known.pop()
-    if len(known) > 1:
-        raise UsageError(
-            f"{source} holds several tests: {', '.join(sorted(known))}",
-            hint="give the output of one at a time",
-        )
-    if named:
-        raise UsageError(
-            f"{source} is the output of {sorted(named)[0]}_perf, which says nothing about a gradient exchange",
-            hint=f"use {', '.join(op + '_perf' for op in OPS)}",
-        )
-    if any(bus > algorithm + 2 * _BANDWIDTH_STEP for _, _, algorithm, bus, _ in rows):
-        return "all_reduce"
-    raise UsageError(
-        f"{source} does not say which collective was tested",
-        hint="add its first lines, or a comment: # all_reduce_perf",
-    )
-
-
-def _workers_by_ratio(op: str, rows: list[Row]) -> int | None:
+def _workers_by_ratio(op: str, cells: Sequence[NcclCell]) -> int | None:
     """The one count whose bus factor agrees with every row to the precision that was printed, or None."""
     low, high = 0.0, math.inf
-    for _, _, algorithm, bus, _ in rows:
-        if algorithm <= 10 * _BANDWIDTH_STEP or not math.isfinite(algorithm + bus):
+    for cell in cells:
+        if cell.algorithm <= _FIGURES * cell.algorithm_error or not math.isfinite(cell.bus):
             continue
-        low = max(low, (bus - _BANDWIDTH_STEP) / (algorithm + _BANDWIDTH_STEP))
-        high = min(high, (bus + _BANDWIDTH_STEP) / (algorithm - _BANDWIDTH_STEP))
-    if not 0 < low <= high < math.inf:
-        return None
+        low = max(low, (cell.bus - cell.bus_error) / (cell.algorithm + cell.algorithm_error))
+        high = min(high, (cell.bus + cell.bus_error) / (cell.algorithm - cell.algorithm_error))
     limit = 2.0 if op == "all_reduce" else 1.0
-    if high >= limit:
+    if not 0 < low <= high < limit:
         return None
     first = max(2, math.floor(limit / (limit - low)) - 1)
     last = min(_MOST_WORKERS, math.ceil(limit / (limit - high)) + 1)
