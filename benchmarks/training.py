@@ -1,6 +1,7 @@
 """How fast the trainer is, side by side with other loops on the same network and data, in one run.
 
     python benchmarks/training.py cuda               cifar-resnet18 on one device: images/s and peak memory by batch
+    python benchmarks/training.py cuda --ddp         the same inside DistributedDataParallel (NCCL, one worker)
     torchrun --nproc-per-node 2 benchmarks/training.py cpu     the digits' network, by four loops
 
 Every figure is the best of five rounds of the same steps, after warm-up; candidates take turns, to and fro.
@@ -42,9 +43,10 @@ def main() -> None:
     chosen = argparse.ArgumentParser(description="Measure the trainer.")
     chosen.add_argument("where", choices=("cpu", "cuda"))
     chosen.add_argument("--steps", type=int, default=100)
+    chosen.add_argument("--ddp", action="store_true")
     given = chosen.parse_args()
     if given.where == "cuda":
-        on_cuda(given.steps)
+        on_cuda(given.steps, ddp=given.ddp)
     else:
         on_cpu(given.steps)
 
@@ -52,7 +54,7 @@ def main() -> None:
 # ---------------------------------------------------------------- one CUDA device
 
 
-def on_cuda(steps: int) -> None:
+def on_cuda(steps: int, *, ddp: bool) -> None:
     """cifar-resnet18 with augmentation, data on the device: eager and captured, fp32 and bf16."""
     train = drawn_patches(50_000, classes=10, height=32, width=32, seed=1)
     data = Data(train, train.first(1000), "generated", True)
@@ -64,7 +66,11 @@ def on_cuda(steps: int) -> None:
     }
     with joined("cuda") as workers:
         name = torch.cuda.get_device_name(workers.device)
-        print(f"{name}, torch {torch.__version__}, cifar-resnet18, {steps} steps, best of {ROUNDS}")
+        if ddp:
+            store = dist.HashStore()
+            dist.init_process_group("nccl", store=store, rank=0, world_size=1, device_id=workers.device)
+        wrapped = " inside DDP" if ddp else ""
+        print(f"{name}, torch {torch.__version__}, cifar-resnet18{wrapped}, {steps} steps, best of {ROUNDS}")
         print(f"{'':12} {'batch':>6} {'images/s':>10} {'peak MiB':>9}")
         for batch in (32, 128, 512):
             for kind, flags in kinds.items():
@@ -74,6 +80,8 @@ def on_cuda(steps: int) -> None:
                 per_s = _cuda_rate(task, asked, workers, steps=steps)
                 peak = torch.cuda.max_memory_allocated() / 2**20
                 print(f"{kind:12} {batch:6} {per_s:10,.0f} {peak:9,.0f}", flush=True)
+        if ddp:
+            dist.destroy_process_group()
 
 
 def _cuda_rate(task: Task, asked: Options, workers: Workers, *, steps: int) -> float:

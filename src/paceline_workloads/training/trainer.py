@@ -263,6 +263,9 @@ def _resume(
         )
     pupil.plain.load_state_dict(state["network"])
     pupil.optimizer.load_state_dict(state["optimizer"])
+    for group in pupil.optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):  # a captured step reads it on the device
+            group["lr"] = group["lr"].to(pupil.device)
     if scaling is not None and "adascale" in state:
         scaling.restore(state["adascale"])
     for name, value in state["progress"].items():
