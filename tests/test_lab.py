@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import PacelineError, UsageError
-from paceline.lab import owner, quota, system
+from paceline.lab import network, owner, quota, system
 from paceline.lab.blueprint import Host, lab_of, link_bits_per_s, rate_words
 from paceline.lab.launcher import LabLaunch, inside, rendezvous_in
+from paceline.lab.means import means
 from paceline.lab.network import shape, uses_userspace_switch
 from paceline.lab.owner import end_lab, new_name, opened, sweep
 from paceline.launch.command import Command
@@ -166,6 +167,81 @@ def test_a_machine_without_quotas_says_so(monkeypatch):
         quota.limit(Host(1, "lab-h1", "10.77.0.1", cores=0.5))
 
 
+# ---------------------------------------------------------------- kernels that differ
+
+
+class Kernel:
+    """Takes down every command, and refuses those that name something it lacks."""
+
+    def __init__(self, monkeypatch, *lacks):
+        self.said, self.lacks = [], lacks
+        for name in ("ask", "do"):
+            monkeypatch.setattr(network, name, getattr(self, name))
+        monkeypatch.setattr(
+            network, "_start_userspace_switch", lambda lab: self.said.append("userspace switch")
+        )
+
+    def ask(self, *command):
+        self.said.append(" ".join(command))
+        bridge = any("br0 type bridge" in words for words in self.said)
+        refused = any(word in command for word in self.lacks) or (
+            command[-2:] == ("show", "br0") and not bridge
+        )
+        return subprocess.CompletedProcess(command, int(refused), "", "")
+
+    def do(self, *command):
+        assert self.ask(*command).returncode == 0, command
+        return ""
+
+    def commands(self, *words):
+        return [said for said in self.said if all(word in said.split() for word in words)]
+
+
+def test_where_the_kernel_has_netem_the_switchs_ports_delay_and_hosts_keep_their_rate(monkeypatch):
+    kernel = Kernel(monkeypatch)
+    network.build(lab_of("x", hosts=2, link="80mbit", delay="2ms"))
+    assert "userspace switch" not in kernel.said
+    assert [c for c in kernel.commands("netem") if "delay 2000us" in c] == [
+        f"tc -n x-sw qdisc replace dev p{n} root netem delay 2000us" for n in (1, 2)
+    ]
+    assert [c.split(" dev ")[0] for c in kernel.commands("tbf")] == [
+        f"tc -n x-h{n} qdisc replace" for n in (1, 2)
+    ]
+
+
+def test_where_it_has_none_hosts_hang_on_the_userspace_switch(monkeypatch):
+    kernel = Kernel(monkeypatch, "netem")
+    network.build(lab_of("x", hosts=2, link="80mbit", delay="2ms"))
+    assert "userspace switch" in kernel.said
+    assert not kernel.commands("bridge")
+    assert len(kernel.commands("tbf")) == 2
+
+
+def test_where_it_has_no_token_bucket_a_class_of_htb_keeps_the_rate(monkeypatch):
+    kernel = Kernel(monkeypatch, "tbf")
+    network.build(lab_of("x", hosts=1, link="80mbit"))
+    (root,), (rate,) = kernel.commands("htb", "default"), kernel.commands("class")
+    assert root == "tc -n x-h1 qdisc replace dev eth0 root handle 1: htb default 1"
+    assert rate.startswith(
+        "tc -n x-h1 class replace dev eth0 parent 1: classid 1:1 htb rate 80000000bit burst "
+    )
+
+
+def test_a_slower_link_is_shaped_on_its_way_in_too(monkeypatch):
+    kernel = Kernel(monkeypatch)
+    network.build(lab_of("x", hosts=3, link="80mbit", slow_links=["2:10mbit"]))
+    assert [c.split(" burst")[0] for c in kernel.commands("x-sw", "tbf")] == [
+        "tc -n x-sw qdisc replace dev p2 root tbf rate 10000000bit"
+    ]
+
+
+def test_hosts_send_at_the_links_pace_whatever_this_machine_prefers(monkeypatch):
+    """BBR would leave its link idle for a moment every ten seconds."""
+    kernel = Kernel(monkeypatch)
+    network.build(lab_of("x", hosts=1))
+    assert any("echo reno > /proc/sys/net/ipv4/tcp_congestion_control" in said for said in kernel.said)
+
+
 # ---------------------------------------------------------------- one launch on several hosts
 
 
@@ -230,6 +306,23 @@ def test_a_link_carries_what_it_is_shaped_to(slow_pair):
     shape(slow_pair, one, 5e6)
     assert seconds_to_send(one, two, 500_000) > 0.9 * 0.8
     shape(slow_pair, one, 20e6)
+
+
+@needs_lab
+@pytest.mark.root
+@pytest.mark.alone
+def test_a_lab_says_what_it_is_made_with(slow_pair):
+    one = slow_pair.hosts[0]
+    assert means(slow_pair)["rate"] in ("tbf", "htb")
+    assert "delay" not in means(slow_pair)
+    assert means(lab_of("nothing", hosts=2)) == {}
+    control = [
+        "nsenter",
+        f"--net=/run/netns/{one.namespace}",
+        "cat",
+        "/proc/sys/net/ipv4/tcp_congestion_control",
+    ]
+    assert subprocess.run(control, capture_output=True, text=True, check=True).stdout == "reno\n"
 
 
 @needs_lab

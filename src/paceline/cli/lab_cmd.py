@@ -18,6 +18,7 @@ from paceline.cli.study import bench_of, measure
 from paceline.errors import Interrupted, UsageError
 from paceline.lab.blueprint import Lab, lab_of, rate_words
 from paceline.lab.launcher import LabLauncher, rendezvous_in
+from paceline.lab.means import means
 from paceline.lab.owner import end_lab, keep, kept_labs, made, new_name, opened, sweep
 from paceline.lab.system import require_root
 from paceline.launch.interpreter import interpreter
@@ -119,13 +120,14 @@ def lab(
 
 
 def lab_lines(lab: Lab) -> list[str]:
-    """A lab as a person reads it: one line each for the whole and for every host."""
+    """A lab that is up, as a person reads it: the whole, every host, and what it is made with."""
     way = f", {duration_text(lab.delay_s)} from host to host" if lab.delay_s else ""
     found = [f"{lab.name}: {len(lab.hosts)} hosts{way}"]
     for host in lab.hosts:
         share = "" if host.cores is None else f", {host.cores:.0%} of a core"
         found.append(f"  host {host.number}: {host.address}, link {rate_words(host.bits_per_s)}{share}")
-    return found
+    made_with = ", ".join(f"{name} by {what}" for name, what in means(lab).items())
+    return [*found, f"  {made_with}"] if made_with else found
 
 
 def _up(hosts: int, shape: Mapping[str, object]) -> None:
@@ -140,7 +142,7 @@ def _up(hosts: int, shape: Mapping[str, object]) -> None:
 def _status(*, json: bool) -> None:
     labs = kept_labs()
     if json:
-        print(json_text.dumps([asdict(lab) for lab in labs], indent=1))
+        print(json_text.dumps([{**asdict(lab), "means": means(lab)} for lab in labs], indent=1))
         return
     for lab in labs:
         print("\n".join(lab_lines(lab)))
