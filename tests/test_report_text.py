@@ -160,7 +160,8 @@ def test_tidy_csv_has_one_row_per_point_and_quantity_with_the_raw_value():
     (found,) = [r for r in rows if (r["study"], r["point"], r["quantity"]) == ("a", "w4-b64", "step_s")]
     assert float(found["value"]) == pytest.approx(0.05)
     assert (found["observations"], found["kind"]) == ("5", "measured")
-    assert {r["kind"] for r in rows} == {"measured", "projected", "refused", "option", "trained"}
+    kinds = {"measured", "projected", "refused", "option", "trained", "probed", "device"}
+    assert {r["kind"] for r in rows} == kinds
     (hours,) = [
         r
         for r in rows
@@ -174,6 +175,21 @@ def test_tidy_csv_has_one_row_per_point_and_quantity_with_the_raw_value():
     (lost,) = [r for r in rows if (r["study"], r["state"]) == ("a", "oom")]
     assert (lost["point"], lost["quantity"], lost["value"]) == ("w1-b1024", "", "")
     assert all(None not in row and len(row) == len(COLUMNS) for row in rows)
+
+
+def test_what_was_probed_is_in_the_csv_beside_what_is_promised():
+    rows = [
+        r for r in csv.DictReader(io.StringIO(tidy_csv([("", FULL)]))) if r["kind"] in ("probed", "device")
+    ]
+    found = {(r["backend"], r["varied"], r["quantity"]): r for r in rows}
+    link = found["nccl", "link=between", "bytes_per_s"]
+    assert (link["workers"], float(link["value"])) == ("8", pytest.approx(9e9))
+    assert found["nccl", "link=between", "spec_bytes_per_s"]["value"] == "12500000000.0"
+    assert ("gloo", "link=inside", "spec_bytes_per_s") not in found  # nothing is promised of it
+    row = found["gloo", "link=inside op=all_reduce size_bytes=1024", "seconds"]
+    assert float(row["low"]) < float(row["value"]) == pytest.approx(2e-5 + 1024 / 2e9)
+    assert found["", "worker=0 name=T4", "spec_float32_per_s"]["value"] == "8100000000000.0"
+    assert found["", "worker=1 name=EPYC", "copy_per_s"]["observations"] == "5"
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+cmd", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", " =1"])

@@ -1,13 +1,14 @@
 """Every number of an analysis as one tidy CSV: one row per point and quantity, raw values in base units.
 
 study                study's name, to tell rows of several studies apart
-kind                 measured | projected | refused | option (may be chosen) | trained (to an accuracy)
-point                id of the Point; empty for projections
-workers nodes per_worker_batch global_batch scaling backend varied
+kind                 measured | projected | refused | option (may be chosen) | trained (to accuracy) | probed | device
+point                id of the Point; empty for projections and probes
+workers nodes per_worker_batch global_batch scaling backend
+varied               flags of a Point; of a probe link=between op=all_reduce size_bytes=1024; of a device worker, name
 state                ok | oom | crashed | hung | timeout | diverged | cancelled; empty for projections
 quantity             name as in analysis.json, its unit at the end: _s seconds, _bytes, _per_s, _ratio 0..1
 value low high       the number and its 90 % interval; empty where unknown
-observations         launches (measured) or fitted points (projected) behind it
+observations         launches (measured), fitted points (projected) or passes (probed) behind it
 """
 
 from __future__ import annotations
@@ -66,8 +67,29 @@ def _rows(analysis: Analysis) -> Iterator[tuple[object, ...]]:
             None,
         )  # fmt: skip
         yield from ((*head, *_values(name, value)) for name, value in _estimates(one))
+    yield from _probed(analysis)
     for refusal in analysis.refusals:
         yield ("refused", None, refusal.workers, *([None] * 12))
+
+
+def _probed(analysis: Analysis) -> Iterator[tuple[object, ...]]:
+    """Links, every size that was probed, and devices; what is promised stands beside as spec_…"""
+    for link in analysis.links:
+        head: tuple[object, ...] = ("probed", None, link.workers, link.nodes, None, None, None, link.backend)
+        of_link = (*head, f"link={link.link}", None)
+        yield from ((*of_link, *_values(name, value)) for name, value in _estimates(link))
+        if link.spec_bytes_per_s is not None:
+            yield (*of_link, *_values("spec_bytes_per_s", Estimate(link.spec_bytes_per_s, n=0)))
+        for row in link.rows:
+            where = f"link={link.link} op={row.op} size_bytes={row.size_bytes}"
+            head = ("probed", None, row.workers, row.nodes, None, None, None, link.backend, where, None)
+            yield from ((*head, *_values(name, value)) for name, value in _estimates(row))
+    for device in analysis.devices:
+        head = ("device", *([None] * 7), f"worker={device.worker} name={device.name}", None)
+        for rate in device.rates:
+            yield (*head, *_values(f"{rate.quantity}_per_s", rate.per_s))
+            if rate.spec_per_s is not None:
+                yield (*head, *_values(f"spec_{rate.quantity}_per_s", Estimate(rate.spec_per_s, n=0)))
 
 
 def _estimates(record: object) -> Iterator[tuple[str, Estimate]]:
