@@ -195,6 +195,41 @@ def test_a_late_worker_slow_data_and_a_slow_wire_are_named():
     assert "worker 1" in next(f.message for f in found if f.id == "straggler")
 
 
+def test_a_worker_that_is_late_for_want_of_data_is_said_to_be():
+    at = points(study())
+    early = [sample(k, 0.1, 0.08, input_s=0.005) for k in KS]
+    late = [sample(k, 0.1, 0.005, input_s=0.075) for k in KS]
+    found = findings_of([result([worker(0, early), worker(1, late)], point=at[2])])
+    said = next(f for f in found if f.id == "straggler")
+    assert said.message.endswith("worker 1 stands out in 1 of 1 launch: it waits 70.0 ms longer for its data")
+    assert said.hint == "more data-loader workers, or cheaper decoding"
+
+
+def test_where_nobody_stands_out_no_worker_is_to_be_looked_at():
+    at = points(study())
+    turns = [[sample(k, 0.1, 0.04 if k % 2 == rank else 0.0) for k in KS] for rank in (0, 1)]
+    found = findings_of([result([worker(0, turns[0]), worker(1, turns[1])], point=at[2])])
+    said = next(f for f in found if f.id == "straggler")
+    assert said.message.endswith("now one, now another: none stands out")
+    assert "that worker" not in said.hint
+
+
+def test_a_script_that_ends_early_is_told_to_train_longer_not_to_measure_more():
+    at = points(study())
+    short = [sample(k, 0.1) for k in range(2, WARMUP + 6)]
+    found = findings_of([result([worker(0, short, 1)], point=at[1])])
+    said = next(f for f in found if f.id == "few-steps")
+    assert said.message.endswith("the script ended 15 steps before the last one asked for")
+    assert "--steps" not in said.hint
+
+
+def test_a_failed_point_names_the_command_that_shows_its_output():
+    at = points(study())
+    found = findings_of([result([], point=at[2], repeat=9, state="crashed")])
+    hint = next(f.hint for f in found if f.id == "failed-point")
+    assert hint == "paceline show STUDY --trial w2-9 prints the end of its output"
+
+
 def test_accumulation_that_exchanges_every_time_is_doubted():
     from paceline.records import Exchange
 
@@ -202,6 +237,8 @@ def test_accumulation_that_exchanges_every_time_is_doubted():
     once = {"exchanges": (Exchange(0.01),), "backwards": 2}
     assert "exchange-every-micro-step" in ids(findings_of(both(0.1, 0.1, **twice)))
     assert "exchange-every-micro-step" not in ids(findings_of(both(0.1, 0.1, **once)))
+    two_networks = changed(both(0.1, 0.1, **twice), optimizers=2)
+    assert "exchange-every-micro-step" not in ids(findings_of(two_networks))
 
 
 def test_a_growing_batch_at_a_constant_learning_rate_is_noted():

@@ -118,8 +118,26 @@ def test_steps_that_were_not_looked_at_count_for_the_step_but_not_for_its_split(
     mixed = [sample(k, 0.100 if k % 2 else 0.102, None if k % 2 else 0.010) for k in KS]
     parts = of(worker(0, mixed), worker(1, mixed))
     assert parts.step_s == pytest.approx(0.101, abs=0.0005)
-    assert parts.wire_s == pytest.approx(0.010)
+    assert parts.wire_s == pytest.approx(parts.step_s * 10 / 102)
     assert parts.compute_s == pytest.approx(0.091, abs=0.0005)
+
+
+def test_steps_that_were_looked_at_and_were_longer_by_chance_leave_time_to_compute():
+    """Every second step waits 8 of 10 ms, and only those were looked at; the others take 2 ms in all."""
+    mixed = [sample(k, 0.002 if k % 2 else 0.010, None if k % 2 else 0.008) for k in KS]
+    parts = of(worker(0, mixed), worker(1, mixed))
+    assert parts.compute_s == pytest.approx(parts.step_s / 5)
+    assert parts.wire_s == pytest.approx(parts.step_s * 4 / 5)
+
+
+def test_workers_that_exchange_nothing_wait_for_nobody():
+    parts = of(
+        worker(0, [sample(k, 0.1, exchanges=(), exchanged_bytes=0) for k in KS]),
+        worker(1, [sample(k, 0.2, exchanges=(), exchanged_bytes=0) for k in KS]),
+    )
+    assert parts.wire_s == parts.straggle_s == parts.exposed_s == 0.0
+    assert parts.compute_s == parts.step_s == pytest.approx(0.2)
+    assert parts.slowest_worker is None
 
 
 def test_without_enough_looks_the_step_is_known_and_its_split_is_not():

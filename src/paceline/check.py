@@ -60,11 +60,12 @@ def _horovod(groups: Sequence[Launches]) -> Iterator[Finding]:
 
 def _failed(group: Launches, profile: Profile) -> Iterator[Finding]:
     if profile.state not in ("ok", "cancelled"):
+        failed = next((r.trial.id for r in group.results if r.state == profile.state), None)
         yield Finding(
             "failed-point",
             "note",
             f"{group.point.id} ended in state {profile.state}: {profile.reason}",
-            hint="paceline show STUDY prints the end of its log",
+            hint=f"paceline show STUDY --trial {failed} prints the end of its output" if failed else None,
         )
 
 
@@ -100,7 +101,8 @@ def _exchange(group: Launches) -> Iterator[Finding]:
         )
     tails = [sample for r in group.results for w in r.workers for sample in w.samples[-4:]]
     counts = [(s.backwards, len(s.exchanges)) for s in tails if s.exchanges is not None]
-    if counts and all(exchanges >= backwards > 1 for backwards, exchanges in counts):
+    several = any((number(w.manifest, "optimizers") or 1) > 1 for r in group.results for w in r.workers)
+    if counts and not several and all(exchanges >= backwards > 1 for backwards, exchanges in counts):
         most = max(backwards for backwards, _ in counts)
         yield Finding(
             "exchange-every-micro-step",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 
 from paceline.curve import Launches
 from paceline.records import Finding, Profile
@@ -15,6 +16,7 @@ WIRE_RATIO = 0.15
 STRAGGLE_RATIO = 0.10
 OVERHEAD_RATIO = 0.01
 OVERHEAD_S = 1e-4
+_MOSTLY = 0.5  # of a lag: what explains this share of it is its cause
 
 
 def limits(group: Launches, profile: Profile) -> Iterator[Finding]:
@@ -22,17 +24,16 @@ def limits(group: Launches, profile: Profile) -> Iterator[Finding]:
     point, step = group.point, profile.step_s
     if step is None:
         return
-    late = [part.slowest_worker for part in group.splits if part.slowest_worker is not None]
     if profile.straggle_s and profile.straggle_s.value > STRAGGLE_RATIO * step.value:
-        who = f"worker {max(set(late), key=late.count)}" if late else "no single worker"
+        who, hint = _late(group)
         yield Finding(
             "straggler",
             "note",
             f"{point.id}: {duration_text(profile.straggle_s.value)} of each {duration_text(step.value)} step are spent "
-            f"waiting for late workers; {who} stands out in {len(late)} of {len(group.splits)} launches",
+            f"waiting for late workers; {who}",
             value=profile.straggle_s.value,
             threshold=STRAGGLE_RATIO * step.value,
-            hint="look at that worker's host: other processes, clocks, its share of the data",
+            hint=hint,
         )
     if profile.input_s and profile.input_s.value > INPUT_RATIO * step.value:
         yield Finding(
@@ -58,6 +59,29 @@ def limits(group: Launches, profile: Profile) -> Iterator[Finding]:
             threshold=WIRE_RATIO,
             hint="a larger batch per worker, gradient accumulation with no_sync, or compressed exchange",
         )
+
+
+def _late(group: Launches) -> tuple[str, str]:
+    """Who is late and why, as far as it was seen, and what to look at."""
+    named = [part for part in group.splits if part.slowest_worker is not None]
+    if not named:
+        return (
+            "now one, now another: none stands out",
+            "look at what disturbs them: other processes, uneven samples",
+        )
+    workers = [part.slowest_worker for part in named]
+    rank = max(set(workers), key=workers.count)
+    launches = f"{workers.count(rank)} of {len(group.splits)} launch{'es' if len(group.splits) > 1 else ''}"
+    who = f"worker {rank} stands out in {launches}"
+    by_data = [
+        part.slowest_input_s
+        for part in named
+        if part.slowest_input_s and part.slowest_lag_s and part.slowest_input_s > _MOSTLY * part.slowest_lag_s
+    ]
+    if len(by_data) * 2 > len(named):
+        waits = duration_text(median(by_data))
+        return f"{who}: it waits {waits} longer for its data", "more data-loader workers, or cheaper decoding"
+    return who, "look at that worker's host: other processes, clocks, its share of the data"
 
 
 def agent_troubles(group: Launches, profile: Profile) -> Iterator[Finding]:

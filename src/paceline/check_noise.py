@@ -55,15 +55,18 @@ def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
             f"{sum(not p.settled for p in group.splits)} of {n} launches",
             hint="raise --warmup",
         )
-    if min(part.steps for part in group.splits) < FEWEST_STEPS:
-        fewest = min(part.steps for part in group.splits)
+    fewest = min(group.splits, key=lambda part: part.steps)
+    if fewest.steps < FEWEST_STEPS:
+        early = f"; the script ended {fewest.missed_steps} steps before the last one asked for"
         yield Finding(
             "few-steps",
             "doubt",
-            f"{point.id}: only {fewest} steady steps in a launch",
-            value=float(fewest),
+            f"{point.id}: only {fewest.steps} steady steps in a launch{early if fewest.missed_steps else ''}",
+            value=float(fewest.steps),
             threshold=float(FEWEST_STEPS),
-            hint="raise --steps, or let the script run for more steps",
+            hint="let the script train for longer (more epochs, more data), or lower --warmup"
+            if fewest.missed_steps
+            else "raise --steps",
         )
     foreign = [share for r in group.results if (share := _foreign_share(r)) is not None]
     if foreign and fmean(foreign) > FOREIGN_RATIO:

@@ -11,10 +11,10 @@ Over workers, for step k:
 
 so step = compute + wire + straggle holds, with compute = own_r. (The mean comes before the maximum: what a slow ring
 ends later on one worker in one step it ends earlier in the next, and the largest of every single step would count that
-as time.) Waits are known in the steps that every worker looked
-at (all of them when steps are long); wire and straggle are means over those, step_s is the mean over all, and compute_s
-is the difference. One late worker of two is not typical (lower
-median). Random lateness averages out: straggle is then E[max] − mean, the price of synchrony. Over steps: the mean of
+as time.) Waits are known in the steps that every worker looked at (all of them when steps are long). Those give the
+shares of wire, straggle and compute in a step; step_s is the mean over all steps, and each part its share of that: the
+ten steps that were looked at may by chance be longer than the others. Workers that exchange nothing wait for nobody,
+however long the others take. One late worker of two is not typical (lower median). Random lateness averages out: straggle is then E[max] − mean, the price of synchrony. Over steps: the mean of
 the steps whose longest step_i(k) lies between the 10 % and 90 % quantile.
 
 Copying the last bucket back into the gradients comes after the exchange and before the release. No network wins it
@@ -68,11 +68,14 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
     owns = [fmean(step.owns_s[i] for step in looked) for i in range(world)]
     typical = owns.index(lower_median(owns))
     step_s = _slowest_s(kept)
-    wire_s, straggle_s = (
-        _exposed(looked, typical, copy_back_s=_copy_back_s(workers)) if world > 1 else (0.0, 0.0)
+    meets = world > 1 and any(sample.exchanges for step in looked for sample in step.samples)
+    waited_s, lateness_s = (
+        _exposed(looked, typical, copy_back_s=_copy_back_s(workers)) if meets else (0.0, 0.0)
     )
+    share = step_s / _slowest_s(looked)
+    wire_s, straggle_s = share * waited_s, share * lateness_s
     hidden_s = fmean(step.hidden_s for step in looked)
-    late, lag_s = _latest(looked, owns, typical, step_s) if seen else (None, None)
+    late, lag_s = _latest(looked, owns, typical, step_s) if seen and meets else (None, None)
     inputs = [value for step in kept if (value := step.samples[typical].input_s) is not None]
     buckets, backward_end_s = _timeline(workers)
     return Split(
@@ -82,7 +85,7 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
         wire_s=wire_s if seen else None,
         straggle_s=straggle_s if seen else None,
         hidden_s=hidden_s if seen else None,
-        busy_s=hidden_s + wire_s if seen and world > 1 else None,
+        busy_s=hidden_s + waited_s if seen and world > 1 else None,
         input_s=fmean(inputs) if inputs else None,
         optimizer_s=fmean(step.samples[typical].optimizer_s for step in kept),
         samples_per_step=_samples_per_step(kept),
@@ -98,6 +101,8 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
         settled=start < max(2, len(aligned) // 2),
         buckets=buckets,
         backward_end_s=backward_end_s,
+        missed_steps=min(steps, max(0, warmup + steps - min(w.samples[-1].k for w in workers))),
+        slowest_input_s=None if late is None else _more_input_s(kept, late, typical),
     )
 
 
@@ -162,6 +167,13 @@ def _latest(
     if lag_s > _LAG_RATIO * step_s and lag_s > _LAG_DEVIATIONS * error_s:
         return slowest, lag_s
     return None, None
+
+
+def _more_input_s(steps: Sequence[_Step], late: int, typical: int) -> float | None:
+    """What the late worker waits for data beyond what the typical one does."""
+    pairs = [(step.samples[late].input_s, step.samples[typical].input_s) for step in steps]
+    known = [more - usual for more, usual in pairs if more is not None and usual is not None]
+    return fmean(known) if known else None
 
 
 def _samples_per_step(steps: Sequence[_Step]) -> float | None:
