@@ -12,10 +12,11 @@ Over workers, for step k:
 so step = compute + wire + straggle holds, with compute = own_r. (The mean comes before the maximum: what a slow ring
 ends later on one worker in one step it ends earlier in the next, and the largest of every single step would count that
 as time.) Waits are known in the steps that every worker looked at (all of them when steps are long). Those give the
-shares of wire, straggle and compute in a step; step_s is the mean over all steps, and each part its share of that: the
-ten steps that were looked at may by chance be longer than the others. Workers that exchange nothing wait for nobody,
-however long the others take. One late worker of two is not typical (lower median). Random lateness averages out: straggle is then E[max] − mean, the price of synchrony. Over steps: the mean of
-the steps whose longest step_i(k) lies between the 10 % and 90 % quantile.
+shares of wire, straggle and compute in a step; step_s is the mean over all steps, and each part is its share of that:
+the ten steps that were looked at may by chance be longer than the others. Workers that exchange nothing wait for
+nobody, however long the others take. One late worker of two is not typical (lower median). Random lateness averages
+out: straggle is then E[max] − mean, the price of synchrony. Over steps: the mean of the steps whose longest step_i(k)
+lies between the 10 % and 90 % quantile.
 
 Copying the last bucket back into the gradients comes after the exchange and before the release. No network wins it
 back, so its (measured) time is counted as compute, not as wire.
