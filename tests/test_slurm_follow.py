@@ -155,7 +155,8 @@ def test_a_number_that_now_belongs_to_somebody_else_is_not_ours(tmp_path, monkey
     ],
 )
 def test_cpus_are_asked_for_as_workers_and_their_threads_need_them(changes, asked, tmp_path):
-    text = write_script(StudyFolder(tmp_path), replace(STUDY, **changes), python="/py").read_text()
+    study = replace(STUDY, **changes)
+    text = write_script(StudyFolder(tmp_path), study, plan_study(study).trials, python="/py").read_text()
     lines = [line.split()[1] for line in text.splitlines() if "cpus-per-task" in line]
     assert lines == ([asked] if asked else [])
     assert "--nodes=2" in text

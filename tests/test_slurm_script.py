@@ -160,7 +160,7 @@ SHOWN = (
 
 
 def shown(state, *, reason="None", restarts=0, code="0:0"):
-    return job_from_scontrol(SHOWN.format(state=state, reason=reason, restarts=restarts, code=code))
+    return job_from_scontrol("12", SHOWN.format(state=state, reason=reason, restarts=restarts, code=code))
 
 
 def test_a_job_is_read_from_scontrol():
@@ -168,11 +168,11 @@ def test_a_job_is_read_from_scontrol():
         "12", "RUNNING", None, 0, 550.0, 600.0, "n[1-2]", 0, "2026-11-15T06:23:08", "paceline-t-1"
     )
     assert shown("RUNNING", code="0:15").exit_code == -15
-    assert job_from_scontrol("") is None
+    assert job_from_scontrol("12", "") is None
 
 
 def test_unlimited_time_is_no_time():
-    assert job_from_scontrol("JobId=1 JobState=RUNNING TimeLimit=UNLIMITED").limit_s is None
+    assert job_from_scontrol("1", "JobId=1 JobState=RUNNING TimeLimit=UNLIMITED").limit_s is None
 
 
 @pytest.mark.parametrize(

@@ -19,3 +19,4 @@ class Allocation:
     prologue: tuple[str, ...] = ()  # lines of shell, as they are
     container: str | None = None  # a .sif file or folder (Apptainer), else an image for Slurm's Pyxis
     options: tuple[str, ...] = ()  # further options of sbatch: "qos=high"
+    array: int | None = None  # tasks at once of a job array; 0: one allocation; None: what suits

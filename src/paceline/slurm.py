@@ -1,10 +1,11 @@
-"""What is asked of Slurm: one allocation for all points, and the sbatch script that asks for it.
+"""What is asked of Slurm: one allocation for all points, or an array of equal ones, and the script that asks for it.
 
 The script is text from data: the same request gives the same script, which a person can read, edit and submit.
 
     #SBATCH lines        one per request, values quoted for sbatch's own parser
     modules, prologue    the site's own lines, before anything starts
-    exec PYTHON -m …     the desk, inside the allocation: it runs what is missing, every trial as a step (srun)
+    exec PYTHON -m …     the desk, inside the allocation: it runs what is missing, every trial as a step (srun);
+                         in a task of an array what no other task has claimed
 
 exec makes the desk the batch process itself, so that Slurm's signals reach it. A prologue line is shell as the
 user wrote it; everything else is quoted.
@@ -19,12 +20,13 @@ from dataclasses import dataclass
 from paceline.errors import UsageError
 from paceline.records import Allocation
 
-__all__ = ["Job", "checked_allocation", "sbatch_script", "signal_lead_s", "time_text"]
+__all__ = ["Array", "Job", "checked_allocation", "sbatch_script", "signal_lead_s", "time_text"]
 
 _OPTION = re.compile(r"[a-z][a-z0-9-]*(=.*)?")
 _PLAIN = re.compile(r"[\w@%+=:,./~^\[\]{}*&|!-]*", re.ASCII)
 # what this script decides: given twice, sbatch would silently take the last one
 _OURS = {
+    "array",
     "nodes",
     "ntasks",
     "ntasks-per-node",
@@ -39,6 +41,14 @@ _LEAD_S = 60.0  # Slurm's clock for signals is a minute coarse
 
 
 @dataclass(frozen=True, slots=True)
+class Array:
+    """A job as so many equal tasks, each with an allocation of its own."""
+
+    tasks: int
+    at_once: int | None = None  # None: as many as Slurm can place
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """What the script of one study needs to know beside the Allocation."""
 
@@ -48,6 +58,7 @@ class Job:
     nodes: int
     cpus_per_node: int | None  # None: all of the node, or whatever the partition gives
     output: str  # the desk's output, absolute
+    array: Array | None = None
 
 
 def checked_allocation(asked: Allocation) -> Allocation:
@@ -101,7 +112,7 @@ def sbatch_script(asked: Allocation, job: Job) -> str:
         '  echo "  try: install it where compute nodes see it; --load-module or --prologue for what it needs" >&2',
         "  exit 1",
         "fi",
-        "# Runs what is missing, each trial as a step of this allocation. Started again, it goes on.",
+        _what_it_does(job),
         'exec "$python" -m paceline.cli.main study "$study"',
     ]
     return "\n".join(lines) + "\n"
@@ -124,6 +135,7 @@ def _requests(asked: Allocation, job: Job) -> list[tuple[str, str]]:
     """Options of sbatch in the order in which a person would ask: what, where, how long, how it ends."""
     given = [
         ("job-name", job.name),
+        ("array", None if job.array is None else _array_text(job.array)),
         ("nodes", str(job.nodes)),
         ("ntasks-per-node", "1"),
         ("cpus-per-task", None if job.cpus_per_node is None else str(job.cpus_per_node)),
@@ -133,12 +145,26 @@ def _requests(asked: Allocation, job: Job) -> list[tuple[str, str]]:
         ("constraint", asked.constraint),
         ("exclusive", "" if asked.exclusive else None),
         ("time", None if asked.time_s is None else time_text(asked.time_s)),
-        ("output", job.output.replace("%", "%%") + "/job-%j.log"),
+        (
+            "output",
+            job.output.replace("%", "%%") + ("/job-%j.log" if job.array is None else "/job-%A_%a.log"),
+        ),
         ("open-mode", "append"),
         ("requeue", ""),
         ("signal", f"B:TERM@{signal_lead_s(asked.time_s)}"),
     ]
     return [(name, value) for name, value in given if value is not None]
+
+
+def _array_text(array: Array) -> str:
+    """1-24%4: tasks are numbered from one; after the % how many may run at once."""
+    return f"1-{array.tasks}" + ("" if array.at_once is None else f"%{array.at_once}")
+
+
+def _what_it_does(job: Job) -> str:
+    if job.array is None:
+        return "# Runs what is missing, each trial as a step of this allocation. Started again, it goes on."
+    return "# Takes one missing trial after the other that no other task has taken, while its time lasts."
 
 
 def _directive(name: str, value: str) -> str:

@@ -5,12 +5,15 @@ over       COMPLETED, FAILED, TIMEOUT, CANCELLED, PREEMPTED, NODE_FAIL, …; wha
 
 A desk that Slurm warns before the time limit leaves in order, so that the job ends FAILED with exit code 130 a
 little early: near its limit that is the time limit's doing.
+
+A job array is one job to its user: running while a task runs, waiting while one waits, over when all are.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from paceline.units import duration_text
@@ -20,6 +23,7 @@ __all__ = [
     "ended_text",
     "job_from_sacct",
     "job_from_scontrol",
+    "log_name",
     "node_address",
     "node_trouble",
     "phase",
@@ -40,6 +44,7 @@ _WAITING = {
 _RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}
 _NEAR_S = 180.0  # the warning comes up to two minutes before the limit, and ending in order takes a moment
 _INTERRUPTED = 130
+_MOST_NAMED = 4  # tasks by their numbers; more are counted
 _WHY = {
     "TIMEOUT": "reached its time limit",
     "CANCELLED": "was cancelled",
@@ -66,6 +71,8 @@ class JobState:
     start: str | None = None  # when it began, or is expected to
     name: str | None = None
     preempted: bool = False  # told to make room for another job; RUNNING until its time of grace is over
+    task: str | None = None  # of an array: its number, or those that wait as Slurm writes them: 3-5%2
+    tasks: tuple[JobState, ...] = ()  # of an array that was asked for as a whole, as far as Slurm knows them
 
 
 def phase(job: JobState) -> Phase:
@@ -75,8 +82,12 @@ def phase(job: JobState) -> Phase:
     return "running" if job.state in _RUNNING else "over"
 
 
-def job_from_scontrol(text: str) -> JobState | None:
-    """The job in one line of `scontrol show job --oneliner`."""
+def job_from_scontrol(job_id: str, text: str) -> JobState | None:
+    """The job in `scontrol show job --oneliner`: a line each for the tasks of an array."""
+    return _together(job_id, [job for line in text.splitlines() if (job := _job_of_line(line)) is not None])
+
+
+def _job_of_line(text: str) -> JobState | None:
     fields = dict(re.findall(r"(?:^|\s)(\w+)=(\S*)", text))
     if not fields.get("JobId") or not fields.get("JobState"):
         return None
@@ -92,26 +103,35 @@ def job_from_scontrol(text: str) -> JobState | None:
         start=_known(fields.get("StartTime")),
         name=_known(fields.get("JobName")),
         preempted=_known(fields.get("PreemptTime")) is not None,
+        task=_known(fields.get("ArrayTaskId")),
     )
 
 
 def job_from_sacct(job_id: str, text: str) -> JobState | None:
-    """The job in `sacct --parsable2 --noheader --format JobID,State,ExitCode`; the last line of this id counts."""
-    rows = [line.split("|") for line in text.splitlines()]
-    own = [row for row in rows if len(row) >= 3 and row[0].strip() == job_id]
-    if not own or not own[-1][1].strip():
-        return None
-    state = own[-1][1].split()[0].rstrip("+")  # "CANCELLED by 1000"
-    return JobState(id=job_id, state=state, exit_code=_exit_code(own[-1][2]))
+    """The job in `sacct --parsable2 --noheader --format JobID,State,ExitCode`; the last line of an id counts."""
+    own: dict[str, JobState] = {}
+    for row in (line.split("|") for line in text.splitlines()):
+        number, _, task = row[0].strip().partition("_")
+        if len(row) < 3 or not row[1].strip() or "." in row[0] or job_id not in (number, row[0].strip()):
+            continue
+        state = row[1].split()[0].rstrip("+")  # "CANCELLED by 1000"
+        own[row[0]] = JobState(number, state, exit_code=_exit_code(row[2]), task=task.strip("[]") or None)
+    return _together(job_id, list(own.values()))
+
+
+def log_name(job: JobState) -> str:
+    """The file that the desk of this job, or of the task that says how an array stands, wrote to."""
+    return f"job-{job.id}{f'_{job.task}' if job.tasks else ''}.log"
 
 
 def status_text(job: JobState) -> str:
     """One line for a person who waits."""
+    if job.tasks:
+        return f"job {job.id}: {'; '.join(_task_texts(job.tasks))}"
     if phase(job) == "waiting":
         again = f", put back into the queue {_times(job.restarts)}" if job.restarts else ""
         begins = f"; Slurm expects it to start at {job.start.replace('T', ' ')}" if job.start else ""
-        reason = (job.reason or job.state).replace("_", " ")
-        return f"job {job.id} waits ({reason}){again}{begins}"
+        return f"job {job.id} waits ({_reason(job)}){again}{begins}"
     if phase(job) == "running":
         where = f" on {job.nodes}" if job.nodes else ""
         again = f", started again {_times(job.restarts)}" if job.restarts else ""
@@ -142,6 +162,54 @@ def node_trouble(text: str) -> str | None:
         part for part in parts if part.endswith("*") or part.startswith(("DOWN", "FAIL", "NOT_RESPONDING"))
     ]
     return "+".join(parts) if bad else None
+
+
+def _together(job_id: str, jobs: Sequence[JobState]) -> JobState | None:
+    """One job, or an array as one: as its first running task has it, else its first waiting one, else the worst end."""
+    if not jobs:
+        return None
+    if "_" in job_id or (len(jobs) == 1 and jobs[0].task is None):
+        return replace(jobs[-1], id=job_id)
+    tasks = tuple(sorted(jobs, key=_first_number))
+    order = ("running", "waiting", "over")
+    leading = min(tasks, key=lambda task: (order.index(phase(task)), task.state == "COMPLETED"))
+    return replace(leading, id=job_id, tasks=tasks)
+
+
+def _first_number(job: JobState) -> int:
+    match = re.match(r"\d+", job.task or "")
+    return int(match[0]) if match else 0
+
+
+def _task_texts(tasks: Sequence[JobState]) -> list[str]:
+    """tasks 1, 2 are RUNNING on n1, n2; tasks 3-5 wait (Priority); what is alike is said once."""
+    alike: dict[tuple[Phase, str], list[JobState]] = {}
+    for task in tasks:
+        word = {"waiting": f"({_reason(task)})", "running": task.state, "over": _why(task)}[phase(task)]
+        alike.setdefault((phase(task), word), []).append(task)
+    said = []
+    for (how, word), own in alike.items():
+        names = [(task.task or "").partition("%")[0] for task in own]
+        one = len(own) == 1 and names[0].isdigit()
+        who = (
+            f"task{'' if one else 's'} {', '.join(names)}" if len(own) <= _MOST_NAMED else f"{len(own)} tasks"
+        )
+        where = ", ".join(dict.fromkeys(task.nodes for task in own if task.nodes))
+        if how == "running":
+            word = f"{'is' if one else 'are'} {word}{f' on {where}' if where else ''}"
+        elif how == "waiting":
+            word = f"{'waits' if one else 'wait'} {word}"
+        said.append(f"{who} {word if one else _plural(word)}")
+    return said
+
+
+def _plural(text: str) -> str:
+    """Of several: `was cancelled` is `were cancelled`."""
+    return re.sub(r"^was\b", "were", text)
+
+
+def _reason(job: JobState) -> str:
+    return (job.reason or job.state).replace("_", " ")
 
 
 def _why(job: JobState) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TextIO
 
+from paceline.cli.slurm_options import inside_allocation
 from paceline.config import command_text
 from paceline.launch.command import Rendezvous, command_line
 from paceline.plan import plan_study, steps_of_trial
@@ -15,6 +16,7 @@ from paceline.plan_goal import training_steps
 from paceline.records import Point, Study, Trial, TrialResult
 from paceline.run.missing import device_s, expected_wall_s, missing
 from paceline.run.trial import Bench, trial_command_at
+from paceline.slurm_array import submission_text
 from paceline.store.paths import StudyFolder
 from paceline.units import duration_text
 
@@ -65,6 +67,8 @@ def print_plan(
         if training_steps(study, plan.points[0]) is None:
             basis = "as measured so far" if results else "at least: nobody knows how long the script trains"
     say.append(f"{trials}, about {duration_text(wall_s)} and {price:.0f} device seconds {basis}; {fewer}.")
+    if study.slurm is not None and todo and not inside_allocation():
+        say.append(submission_text(study, todo))
     if study.budget_device_s is not None:
         say.append(f"Budget: {study.budget_device_s:.0f} device seconds, {device_s(results):.0f} spent.")
     print("\n".join(say), file=file)

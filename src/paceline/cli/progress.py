@@ -33,15 +33,17 @@ def progress_listener(study: Study) -> Iterator[Listener]:
 
 
 class PlainLines:
-    """One line per trial."""
+    """A line when a trial begins and one when it ends, which names it where others have begun meanwhile."""
 
     def __init__(self, study: Study, file: TextIO) -> None:
         self._study = study
         self._file = file
+        self._last = ""
 
     def started(self, trial: Trial, progress: Progress) -> None:
         left = f"{len(progress.missing)} left, about {duration_text(progress.eta_s)}"
         print(f"trial {trial.id} ({left})", file=self._file, flush=True)
+        self._last = trial.id
 
     def stepped(self, trial: Trial, beats: tuple[Heartbeat, ...]) -> None:
         return None
@@ -50,7 +52,10 @@ class PlainLines:
         point = result.trial.point
         step = estimate_text(step_estimate(point, progress.results, self._study), factor=1e3)
         said = f"step {step} ms" if result.state == "ok" else result.reason
-        print(f"  {result.state} in {duration_text(result.wall_s)}: {said}", file=self._file, flush=True)
+        name = "" if result.trial.id == self._last else f"{result.trial.id}: "
+        took = f"{name}{result.state} in {duration_text(result.wall_s)}"
+        print(f"  {took}: {said}", file=self._file, flush=True)
+        self._last = ""
 
 
 class LiveTable:
@@ -60,19 +65,23 @@ class LiveTable:
         self._study = study
         self._live = live
         self._rows: dict[str, tuple[str, str, str]] = {}
+        self._now: dict[str, tuple[Trial, str]] = {}  # trials under way; of an array several
         self._left = ""
 
     def started(self, trial: Trial, progress: Progress) -> None:
         self._renew(progress)
-        self._show(trial.point.id, "starting")
+        self._now[trial.id] = (trial, "starting")
+        self._show()
 
     def stepped(self, trial: Trial, beats: tuple[Heartbeat, ...]) -> None:
         steps = min((beat.steps for beat in beats), default=0)
-        self._show(trial.point.id, f"step {steps}" if steps else "starting")
+        self._now[trial.id] = (trial, f"step {steps}" if steps else "starting")
+        self._show()
 
     def ended(self, result: TrialResult, progress: Progress) -> None:
         self._renew(progress)
-        self._show(None, "")
+        self._now.pop(result.trial.id, None)
+        self._show()
 
     def _renew(self, progress: Progress) -> None:
         self._left = f"{len(progress.missing)} trials left, about {duration_text(progress.eta_s)}"
@@ -85,10 +94,11 @@ class LiveTable:
                 self._state(point, progress),
             )
 
-    def _show(self, point_id: str | None, now: str) -> None:
+    def _show(self) -> None:
         table = Table("point", "launches", "step ms", "now", title=self._study.name, caption=self._left)
         for name, (launches, step, state) in self._rows.items():
-            table.add_row(name, launches, step, now if name == point_id else state)
+            now = ", ".join(text for trial, text in self._now.values() if trial.point.id == name)
+            table.add_row(name, launches, step, now or state)
         self._live.update(table)
 
     def _state(self, point: Point, progress: Progress) -> str:

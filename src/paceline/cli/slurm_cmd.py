@@ -13,6 +13,7 @@ from paceline.cli.plan_text import print_plan
 from paceline.cli.progress import progress_listener
 from paceline.cli.ready import judged, refusal_of
 from paceline.cli.slurm_options import inside_allocation
+from paceline.cli.slurm_task import measure_share
 from paceline.cli.study import finish, measure, refuse_nothing, terminated_like_interrupted
 from paceline.config import with_args_batch
 from paceline.errors import Interrupted, PacelineError, UsageError
@@ -21,15 +22,16 @@ from paceline.launch.facts import Subject
 from paceline.launch.interpreter import package_folder
 from paceline.launch.slurm import SlurmLauncher
 from paceline.launch.slurm_client import present
-from paceline.launch.slurm_nodes import allocation_here, first_address, looked_at, looked_into
+from paceline.launch.slurm_nodes import allocation_here, first_address, looked_at, looked_into, task_here
 from paceline.plan import plan_study
 from paceline.preflight import Facts
 from paceline.records import Study
 from paceline.run.clock import SystemClock
 from paceline.run.missing import missing
+from paceline.run.share import free_trials
 from paceline.run.slurm import attached, follow, hand_in, job_name, write_script
 from paceline.run.trial import Bench
-from paceline.slurm_state import JobState, ended_text, phase, status_text
+from paceline.slurm_state import JobState, ended_text, log_name, phase, status_text
 from paceline.store.atomic import make_folder
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import read_study
@@ -54,7 +56,13 @@ def on_slurm(
             raise UsageError(f"--emit {emit} without --on slurm is nothing", hint="--on slurm --emit sbatch")
         emit_script(folder, with_threads(study, bench))
     elif inside_allocation():
-        study = replace(study, threads=bench.threads)
+        study, task = replace(study, threads=bench.threads), task_here(os.environ)
+        if task is not None:
+            if free_trials(folder, missing(plan_study(study), read_results(folder), study)):
+                measure_share(folder, study, task=task, bench=slurm_bench(folder, study, bench), json=json)
+            else:
+                _say(f"task {task}: no trial is left that no other task has taken")
+            return
         measure(folder, study, bench=slurm_bench(folder, study, bench), retry_failed=retry_failed, json=json)
     else:
         study_on_slurm(folder, with_threads(study, bench), bench=bench, retry_failed=retry_failed, json=json)
@@ -69,7 +77,8 @@ def with_threads(study: Study, bench: Bench) -> Study:
 
 def emit_script(folder: StudyFolder, study: Study) -> None:
     """Write the script, print it, and submit nothing."""
-    script = write_script(folder, study, python=sys.executable)
+    todo = missing(plan_study(study), read_results(folder), study)
+    script = write_script(folder, study, todo, python=sys.executable)
     print(script.read_text(encoding="utf-8"), end="")
     again = shlex.quote(str(folder.root))
     _say(f"written to {script}; submit it with: sbatch {shlex.quote(str(script))}")
@@ -97,7 +106,7 @@ def study_on_slurm(
         if job is not None:
             _say(f"{ended_text(job, left=len(todo))}; submitting again")
         print_plan(folder, study, results=kept, bench=bench, file=sys.stderr)
-        script = write_script(folder, study, python=sys.executable)
+        script = write_script(folder, study, todo, python=sys.executable)
         job_id = hand_in(folder, script, clock=SystemClock(), retry_failed=retry_failed)
         job = JobState(job_id, "PENDING")
         _say(f"job {job_id} is submitted ({script}); this shell may end, {again} follows it again")
@@ -117,17 +126,18 @@ def slurm_bench(folder: StudyFolder, study: Study, bench: Bench) -> Bench:
     assert here is not None
     job, nodes = here
     container = None if study.slurm is None else study.slurm.container
-    launcher = SlurmLauncher(job, nodes, first_address(nodes), container)
+    launcher = SlurmLauncher(job, nodes, first_address(nodes), container, task_here(os.environ))
     make_folder(folder.root)
     place = str(folder.root.absolute())
     refused: Mapping[str, str] = {}
     if container is None:
         facts = looked_at(launcher, _subject(study, bench), folder=place)
-        _say(_nodes_text(job, facts))
+        _say(_nodes_text(launcher.asked, facts))
         refused = judged(folder, study, facts)
     else:
         on_node = package_folder("paceline_agent") / "on_node.py"
-        _say(_nodes_text(job, looked_into(launcher, python=bench.python, folder=place, on_node=on_node)))
+        facts = looked_into(launcher, python=bench.python, folder=place, on_node=on_node)
+        _say(_nodes_text(launcher.asked, facts))
     return replace(
         bench,
         launcher=launcher,
@@ -166,7 +176,7 @@ def _refuse_changes(folder: StudyFolder, study: Study, job: JobState, *, retry_f
 def _say_end(folder: StudyFolder, job: JobState, left: int, *, again: str) -> None:
     """Why the job ended before the study did, and how to go on."""
     text = ended_text(job, left=left)
-    log = folder.slurm / f"job-{job.id}.log"
+    log = folder.slurm / log_name(job)
     if job.state == "COMPLETED":
         last = next((line for line in reversed(text_tail(log).splitlines()) if "stopped by" in line), "")
         _say(f"{text}{f' ({last.strip()})' if last else ''}")

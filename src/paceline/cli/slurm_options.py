@@ -17,6 +17,7 @@ from paceline.slurm import checked_allocation
 
 __all__ = [
     "Account",
+    "Array",
     "Constraint",
     "Container",
     "Emit",
@@ -52,6 +53,12 @@ Container = Annotated[
 ]
 SbatchOption = Annotated[
     list[str] | None, typer.Option(metavar="NAME=VALUE", help="Slurm: any further option of sbatch.")
+]
+Array = Annotated[
+    int | None,
+    typer.Option(
+        min=0, metavar="N", help="Slurm: a job array, N tasks at once; 0: one job.  [default: what suits]"
+    ),
 ]
 Emit = Annotated[
     str | None,
@@ -89,6 +96,7 @@ def with_allocation(
     prologue: list[str] | None,
     container: str | None,
     options: list[str] | None,
+    array: int | None,
 ) -> Study:
     """The study with what is asked of Slurm now, on top of what its study.toml asks."""
     given = {
@@ -102,6 +110,7 @@ def with_allocation(
         "prologue": tuple(prologue) if prologue else None,
         "container": container,
         "options": tuple(options) if options else None,
+        "array": array,
     }
     given = {name: value for name, value in given.items() if value is not None}
     if on not in (None, "here", "slurm"):

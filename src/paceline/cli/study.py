@@ -37,6 +37,7 @@ from paceline.cli.ready import JOIN_WAIT_S, Join, JoinWait, ready
 from paceline.cli.request import request, target_of
 from paceline.cli.slurm_options import (
     Account,
+    Array,
     Constraint,
     Container,
     Emit,
@@ -144,6 +145,7 @@ def study(
     prologue: Prologue = None,
     container: Container = None,
     sbatch_option: SbatchOption = None,
+    array: Array = None,
     emit: Emit = None,
     join: Join = None,
     join_wait: JoinWait = None,
@@ -211,6 +213,7 @@ def study(
         prologue=prologue,
         container=container,
         options=sbatch_option,
+        array=array,
     )
     wanted = checked_goal(config.with_args_batch(wanted), python=python_of(wanted))
     if os.pathsep in str(folder.root.absolute()):

@@ -72,12 +72,12 @@ class SlurmLaunch:
 
     def _refuse_foreign_end(self) -> None:
         """A step that Slurm ended with its job says nothing about the trial: leave, or wait to be put back."""
-        job = _known(self._launcher.job)
+        job = _known(self._launcher.asked)
         if job is not None and job.preempted and job.state in ("RUNNING", "SIGNALING"):
             # steps are ended first; who leaves now has failed, who is ended after the time of grace is queued again
             time.sleep(_MOST_GRACE_S)
         if job is not None and (job.preempted or job.state != "RUNNING"):
-            raise Interrupted(f"job {self._launcher.job} is {job.state}; every complete trial is kept")
+            raise Interrupted(f"job {self._launcher.asked} is {job.state}; every complete trial is kept")
 
     def ask_stacks(self, pid: int) -> bool:
         """The first question asks every worker on every node; a pid means nothing on another node."""
@@ -98,7 +98,7 @@ class SlurmLaunch:
         self._here.end()
         if self._sampler is not None:
             self._sampler.end()
-        _end_steps(self._launcher.job, self._tag)
+        _end_steps(self._launcher.asked, self._tag)
         for number, reason in {} if well else self._launcher.lost(self._nodes).items():
             (self._folder / f"lost-{number}.json").write_text(
                 json.dumps({"reason": reason}), encoding="utf-8"
@@ -113,6 +113,14 @@ class SlurmLauncher:
     nodes: tuple[str, ...]
     address: str  # of the first node, where nodes meet
     container: str | None = None
+    task: str | None = (
+        None  # 12_3 where the job is a task of an array: its number alone may mean the whole array
+    )
+
+    @property
+    def asked(self) -> str:
+        """How Slurm is asked about the job."""
+        return self.task or self.job
 
     def start(self, command: Command, output: BinaryIO) -> SlurmLaunch:
         here = LocalLauncher().start(replace(command, argv=tuple(self.words(command))), output)
@@ -164,7 +172,7 @@ class SlurmLauncher:
     def refusal(self, trial: Trial) -> str | None:
         """Why a trial cannot be started in this allocation now."""
         if trial.point.nodes > len(self.nodes):
-            return f"needs {trial.point.nodes} nodes; job {self.job} has {len(self.nodes)}"
+            return f"needs {trial.point.nodes} nodes; job {self.asked} has {len(self.nodes)}"
         for _ in range(int(_RETURN_S / _LOOK_AGAIN_S)):
             lost = self.lost(trial.point.nodes)
             if not lost:
@@ -184,7 +192,7 @@ class SlurmLauncher:
         return {n: f"node {n} ({self.nodes[n]}) is {word}" for n, word in trouble.items() if word is not None}
 
     def end_leftovers(self, study_tag: str) -> int:
-        left = _end_steps(self.job, study_tag)
+        left = _end_steps(self.asked, study_tag)
         return left + LocalLauncher().end_leftovers(study_tag)
 
 

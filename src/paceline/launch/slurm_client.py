@@ -7,6 +7,7 @@ an answer: SlurmSilent, and the caller may ask again.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -54,10 +55,10 @@ def submit(script: Path) -> str:
 def job_state(job_id: str) -> JobState:
     """What Slurm knows of a job; state GONE when nothing does any more."""
     shown = _call("scontrol", "show", "job", "--oneliner", job_id)
-    job = job_from_scontrol(shown.stdout) if shown.returncode == 0 else None
+    job = job_from_scontrol(job_id, shown.stdout) if shown.returncode == 0 else None
     if job is not None:
         return job
-    if "invalid job id" not in shown.stderr.lower():
+    if not re.search("invalid job id|not found", shown.stderr + shown.stdout, re.IGNORECASE):
         raise SlurmSilent(f"scontrol show job {job_id}: {_said(shown)}", hint="ask again in a minute")
     for source in ([], ["--completion"]):
         told = _call("sacct", *source, "-n", "-P", "-j", job_id, "-o", "JobID,State,ExitCode")
@@ -69,7 +70,9 @@ def job_state(job_id: str) -> JobState:
 
 def job_named(name: str) -> str | None:
     """The id of a live job of this user with this name; the newest of several."""
-    listed = _call("squeue", "--me", "--noheader", "--name", name, "--format", "%A")
+    listed = _call(
+        "squeue", "--me", "--noheader", "--name", name, "--format", "%F"
+    )  # of an array the array's
     if listed.returncode:
         raise SlurmSilent(f"squeue: {_said(listed)}", hint="ask again in a minute")
     return max((line.strip() for line in listed.stdout.splitlines() if line.strip()), key=int, default=None)

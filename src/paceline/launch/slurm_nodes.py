@@ -21,7 +21,7 @@ from paceline.preflight import Facts
 from paceline.records_json import record_from
 from paceline.slurm_state import node_address
 
-__all__ = ["allocation_here", "first_address", "looked_at", "looked_into"]
+__all__ = ["allocation_here", "first_address", "looked_at", "looked_into", "task_here"]
 
 _CHECK_S = 180.0
 
@@ -30,6 +30,12 @@ def allocation_here(environment: Mapping[str, str]) -> tuple[str, tuple[str, ...
     """The job and the nodes that this process lies in; None outside an allocation."""
     job, nodes = environment.get("SLURM_JOB_ID"), environment.get("SLURM_JOB_NODELIST")
     return (job, hostnames(nodes)) if job and nodes else None
+
+
+def task_here(environment: Mapping[str, str]) -> str | None:
+    """The task of an array that this process lies in, as Slurm is asked about it: 12_3; None where there is none."""
+    array, task = environment.get("SLURM_ARRAY_JOB_ID"), environment.get("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task}" if array and task else None
 
 
 def first_address(nodes: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ without the other. Slurm's controller serves everybody: it is asked every few se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,13 +17,15 @@ from paceline.run.clock import Clock
 from paceline.run.missing import missing
 from paceline.run.study import Listener, progress_of
 from paceline.slurm import Job, sbatch_script
+from paceline.slurm_array import array_of
 from paceline.slurm_state import JobState, phase, status_text
 from paceline.store.atomic import make_folder, write_json, write_text
+from paceline.store.claims import clear_claims
 from paceline.store.lock import locked
 from paceline.store.paths import StudyFolder
 from paceline.store.slurm_file import add_job, newest_job
 from paceline.store.study_file import write_study
-from paceline.store.trial_files import read_results, set_aside_failed
+from paceline.store.trial_files import read_results, remove_incomplete, set_aside_failed
 from paceline.store.worker_files import heartbeats
 
 __all__ = ["attached", "follow", "hand_in", "job_name", "write_script"]
@@ -40,8 +42,8 @@ def job_name(folder: StudyFolder, study: Study) -> str:
     return f"paceline-{plain[:40]}-{folder.tag[:6]}"
 
 
-def write_script(folder: StudyFolder, study: Study, *, python: str) -> Path:
-    """Record what is asked, and the script that asks Slurm for it."""
+def write_script(folder: StudyFolder, study: Study, todo: Sequence[Trial], *, python: str) -> Path:
+    """Record what is asked, and the script that asks Slurm for what is missing."""
     assert study.slurm is not None
     make_folder(folder.trials)
     make_folder(folder.slurm)
@@ -53,9 +55,10 @@ def write_script(folder: StudyFolder, study: Study, *, python: str) -> Path:
             name=job_name(folder, study),
             folder=str(folder.root.absolute()),
             python=python,
-            nodes=max(study.nodes, default=1),
+            nodes=max((trial.point.nodes for trial in todo), default=max(study.nodes, default=1)),
             cpus_per_node=_cpus(study),
             output=str(folder.slurm.absolute()),
+            array=array_of(study, todo),
         )
         write_text(path, sbatch_script(study.slurm, job))
     return path
@@ -66,6 +69,8 @@ def hand_in(folder: StudyFolder, script: Path, *, clock: Clock, retry_failed: bo
     with locked(folder):
         if retry_failed:
             set_aside_failed(folder)
+        remove_incomplete(folder)  # nobody works on them any more: the study has no live job
+        clear_claims(folder)
         job_id = submit(script)
         add_job(folder, job_id, date=clock.date())
     return job_id
@@ -94,11 +99,11 @@ def follow(
 ) -> JobState:
     """Tell what happens until the job is over; how it ended. Ending this desk ends nothing else."""
     eyes = _Eyes(folder, study, listener)
-    said, job, asked = "", None, -_ASK_S
+    said, job, asked, seen = "", None, -_ASK_S, eyes.under_way
     while True:
-        begun = job is not None and phase(job) == "waiting" and eyes.under_way
+        begun = job is not None and phase(job) == "waiting" and not eyes.under_way <= seen
         if begun or clock.monotonic_s() - asked >= _ASK_S:
-            asked = clock.monotonic_s()
+            asked, seen = clock.monotonic_s(), eyes.under_way
             job, text = _asked(job_id, job)
             if text != said:
                 said = text
@@ -127,12 +132,12 @@ class _Eyes:
         self._plan = plan_study(study)
         self._results = read_results(folder)
         self._marks = self._committed()
-        self._current: str | None = None
+        self._begun: set[str] = set()
 
     @property
-    def under_way(self) -> bool:
-        """Whether a trial is."""
-        return self._under_way(self._committed()) is not None
+    def under_way(self) -> set[str]:
+        """The trials that have begun and are not complete."""
+        return {trial.id for trial in self._under_way(self._committed())}
 
     def look(self) -> int:
         """Tell what is new; how many trials are missing."""
@@ -143,24 +148,23 @@ class _Eyes:
             progress = progress_of(self._plan, self._results, self._study)
             for result in self._results:
                 if result.trial.id not in known:
-                    if self._current != result.trial.id:
+                    if result.trial.id not in self._begun:
                         self._listener.started(result.trial, progress)
                     self._listener.ended(result, progress)
-        trial = self._under_way(marks)
-        if trial is not None:
-            if trial.id != self._current:
+        for trial in self._under_way(marks):
+            if trial.id not in self._begun:
                 self._listener.started(trial, progress_of(self._plan, self._results, self._study))
-            self._current = trial.id
+            self._begun.add(trial.id)
             self._listener.stepped(trial, heartbeats(self._folder.trial(trial.id)))
         return len(missing(self._plan, self._results, self._study))
 
     def _committed(self) -> frozenset[str]:
         return frozenset(path.parent.name for path in self._folder.trials.glob("*/trial.json"))
 
-    def _under_way(self, marks: frozenset[str]) -> Trial | None:
-        """The trial whose folder is there without its commit mark."""
+    def _under_way(self, marks: frozenset[str]) -> list[Trial]:
+        """The trials whose folder is there without its commit mark: one, or one of every task of an array."""
         names = {path.name for path in self._folder.trials.glob("*/") if path.name not in marks}
-        return next((trial for trial in self._plan.trials if trial.id in names), None)
+        return [trial for trial in self._plan.trials if trial.id in names]
 
 
 def _asked(job_id: str, before: JobState | None) -> tuple[JobState, str]:

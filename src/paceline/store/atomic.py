@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from pathlib import Path
 
 from paceline.errors import StudyError
@@ -18,7 +19,8 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """The same for bytes."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # on a file system that is shared another machine may have a process of the same number
+    beside = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.part")
     try:
         with open(beside, "wb") as file:
             file.write(content)

@@ -1,4 +1,4 @@
-"""One desk per study. The kernel frees the lock when the desk dies, however it dies."""
+"""One desk per study, or several that share it by claims. The kernel frees a lock when its desk dies, however."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from paceline.errors import StudyError, StudyInUse
 from paceline.store.paths import StudyFolder
 
-__all__ = ["locked"]
+__all__ = ["locked", "shared"]
 
 _NO_LOCKS = (
     errno.ENOSYS,
@@ -22,16 +22,25 @@ _NO_LOCKS = (
 )  # a file system that has none: Lustre mounted without flock
 
 
-@contextmanager
-def locked(folder: StudyFolder) -> Iterator[None]:
+def locked(folder: StudyFolder) -> AbstractContextManager[None]:
     """Hold the study; StudyInUse, naming the holder, when another desk does. The file itself stays."""
+    return _held(folder, fcntl.LOCK_EX)
+
+
+def shared(folder: StudyFolder) -> AbstractContextManager[None]:
+    """Hold the study together with others who share it; StudyInUse when a desk holds it alone."""
+    return _held(folder, fcntl.LOCK_SH)
+
+
+@contextmanager
+def _held(folder: StudyFolder, kind: int) -> Iterator[None]:
     try:
         descriptor = os.open(folder.lock, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as problem:
         raise StudyError(f"cannot lock {folder.lock}: {problem.strerror}", hint="choose --out") from problem
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StudyInUse(
                 f"another desk ({_holder(descriptor)}) is working on {folder.root}",

@@ -45,6 +45,11 @@ class StudyFolder:
         """The script that was handed to Slurm, the ids of its jobs, and what they printed."""
         return self.root / "slurm"
 
+    @property
+    def claims(self) -> Path:
+        """Which task of a job array works on which trial."""
+        return self.slurm / "claims"
+
     def trial(self, trial_id: str) -> Path:
         return self.trials / trial_id
 

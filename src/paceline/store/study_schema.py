@@ -64,6 +64,7 @@ class SlurmTable(BaseModel):
     prologue: list[str] = []
     container: str | None = None
     options: list[str] = []
+    array: Annotated[int | None, Field(ge=0)] = None
 
 
 class StudyFile(BaseModel):

@@ -13,11 +13,12 @@ from paceline.records import STATES, Point, Trial, TrialResult
 from paceline.store.atomic import flush_folder, make_folder, write_json
 from paceline.store.paths import StudyFolder
 from paceline.store.telemetry_files import telemetry
-from paceline.store.worker_files import worker_records
+from paceline.store.worker_files import look_again, worker_records
 
 __all__ = [
     "commit",
     "first_started",
+    "is_complete",
     "prepare",
     "read_result",
     "read_results",
@@ -57,6 +58,13 @@ def commit(folder: StudyFolder, result: TrialResult, *, started: str) -> None:
     }
     write_json(folder.trial(result.trial.id) / _COMMIT, data)
     flush_folder(folder.trials)
+
+
+def is_complete(folder: StudyFolder, trial_id: str) -> bool:
+    """Whether a trial has its commit mark as the server of a network file system has it, not as it was once seen."""
+    look_again(folder.trials)
+    look_again(folder.trial(trial_id))
+    return (folder.trial(trial_id) / _COMMIT).exists()
 
 
 def read_results(folder: StudyFolder) -> tuple[TrialResult, ...]:

@@ -1,0 +1,124 @@
+"""The share of one task of a job array: one missing trial after the other that no other task holds.
+
+claimed     before a trial begins its name is claimed; of several tasks that try at once one succeeds
+lost        a claim holds while Slurm says that its task runs, as often started as when it claimed. Otherwise the
+            task is lost and the next one who looks takes its trial: no clock is compared, no heartbeat is trusted
+time        after its first trial a task begins another only if that fits into what is left of its time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from paceline.launch.slurm_client import SlurmSilent, job_state
+from paceline.plan import plan_study
+from paceline.records import Study, Trial
+from paceline.run.missing import expected_wall_s, missing
+from paceline.run.study import Listener, progress_of
+from paceline.run.trial import Bench, run_trial
+from paceline.slurm_state import JobState, phase
+from paceline.store.claims import Holder, claim, holders
+from paceline.store.git_state import note_git_state
+from paceline.store.lock import shared
+from paceline.store.paths import StudyFolder
+from paceline.store.trial_files import is_complete, read_results
+from paceline.units import duration_text
+
+__all__ = ["Share", "free_trials", "holder_of", "run_share"]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How a task ended: how many trials it ran, how many it left, and why, where somebody should know."""
+
+    ran: int
+    left: int
+    why: str | None = None
+
+
+def holder_of(task: str) -> Holder:
+    """This task as one who claims trials."""
+    job = job_state(task)
+    return Holder(task, job.restarts, job.name or "")
+
+
+def free_trials(folder: StudyFolder, todo: Sequence[Trial]) -> list[tuple[Trial, int]]:
+    """Of these trials those that no living task holds, each with the number that a claim on it would have."""
+    held = holders(folder)
+    living = _living(holder for _, holder in held.values() if holder is not None)
+    free = []
+    for trial in todo:
+        number, holder = held.get(trial.id, (0, None))
+        if not number or (
+            holder is not None and holder not in living
+        ):  # unreadable: it may be a living one's
+            free.append((trial, number + 1))
+    return free
+
+
+def run_share(folder: StudyFolder, study: Study, *, own: Holder, bench: Bench, listener: Listener) -> Share:
+    """Run missing trials that nobody holds until there is none, or no time. Other tasks do the same meanwhile."""
+    plan, ran = plan_study(study), 0
+    with shared(folder):
+        note_git_state(folder, study)
+        while True:
+            results = read_results(folder)
+            todo = missing(plan, results, study)
+            left_s = _left_s(own.task) if ran else None
+            trial, why = None, None
+            for free, number in free_trials(folder, todo):
+                reason = _unfit(free, expected_wall_s(free.point, results, study), left_s=left_s, bench=bench)
+                why = why or reason
+                if reason is None and claim(folder, free.id, number, own):
+                    trial = free
+                    break
+            if trial is None:
+                return Share(ran, len(todo), why)
+            if is_complete(folder, trial.id):  # by a task that has ended since, and is seen only now
+                continue
+            listener.started(trial, progress_of(plan, results, study))
+            result = run_trial(folder, study, trial, bench=bench, stepped=partial(listener.stepped, trial))
+            ran += 1
+            listener.ended(result, progress_of(plan, (*results, result), study))
+
+
+def _unfit(trial: Trial, needs_s: float, *, left_s: float | None, bench: Bench) -> str | None:
+    """Why this task should not begin this trial now."""
+    if left_s is not None and needs_s > left_s:
+        left = f"{duration_text(left_s)} of this task's time are left"
+        return f"trial {trial.id} would take about {duration_text(needs_s)}, and {left}"
+    refused = bench.refusal(trial) if bench.refusal is not None else None
+    return None if refused is None else f"trial {trial.id} {refused}"
+
+
+def _living(claimed: Iterable[Holder]) -> set[Holder]:
+    """Those whose task still works on what it claimed. While Slurm does not answer, all of them do."""
+    living = set()
+    arrays: dict[str, list[Holder]] = {}
+    for holder in claimed:
+        arrays.setdefault(holder.task.partition("_")[0], []).append(holder)
+    for array, own in arrays.items():
+        try:
+            tasks = {f"{array}_{job.task}": job for job in job_state(array).tasks}
+        except SlurmSilent:
+            living.update(own)
+            continue
+        living.update(holder for holder in own if _works(tasks.get(holder.task), holder))
+    return living
+
+
+def _works(job: JobState | None, holder: Holder) -> bool:
+    if job is None or phase(job) != "running":
+        return False
+    return job.name in (None, holder.name) and job.restarts == holder.restarts
+
+
+def _left_s(task: str) -> float | None:
+    """How much of its time the task has left; None where it has no limit, or Slurm does not answer."""
+    try:
+        job = job_state(task)
+    except SlurmSilent:
+        return None
+    return None if job.limit_s is None or job.run_s is None else max(0.0, job.limit_s - job.run_s)
