@@ -223,6 +223,17 @@ def test_a_script_that_ends_early_is_told_to_train_longer_not_to_measure_more():
     assert "--steps" not in said.hint
 
 
+def test_batches_that_differ_are_noted_with_their_mean():
+    at = points(study())
+    sizes = [sample(k, 0.1, samples=64 if k % 4 == 0 else 16) for k in KS]
+    said = next(
+        f for f in findings_of([result([worker(0, sizes, 1)], point=at[1])]) if f.id == "batch-varies"
+    )
+    assert 16 < said.value < 64
+    assert said.threshold == 16
+    assert "batch-varies" not in ids(findings_of(both(0.1, 0.1)))
+
+
 def test_a_failed_point_names_the_command_that_shows_its_output():
     at = points(study())
     found = findings_of([result([], point=at[2], repeat=9, state="crashed")])

@@ -6,6 +6,7 @@ note: worth knowing · doubt: the numbers stand but their meaning is in question
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
 
 from paceline.backends import backend_findings
 from paceline.check_limits import agent_troubles, limits
@@ -19,6 +20,7 @@ __all__ = ["study_findings", "worst_first"]
 
 FEWEST_STEPS_PER_EPOCH = 10
 DRIFT_RATIO = 1e-5
+VARYING_RATIO = 0.05  # of the usual batch: further from it the mean batch is worth a word
 
 
 def study_findings(groups: Sequence[Launches], profiles: Sequence[Profile]) -> tuple[Finding, ...]:
@@ -149,6 +151,18 @@ def _data(group: Launches) -> Iterator[Finding]:
                 else "; throughput is unknown and speed-up assumes the same batch per worker"
             ),
             hint="say it with --per-worker-batch" if point.per_worker_batch is None else None,
+        )
+    means = [part.samples_per_step for part in group.splits if part.samples_per_step is not None]
+    mean = fmean(means) if means else None
+    usual = None if seen is None else float(seen * point.workers)
+    if mean is not None and usual and abs(mean - usual) > VARYING_RATIO * usual:
+        yield Finding(
+            "batch-varies",
+            "note",
+            f"{point.id}: the batches differ: {mean:.4g} samples per step on average, {usual:.4g} in most steps; "
+            "throughput counts what was delivered",
+            value=mean,
+            threshold=usual,
         )
     prints = [
         [

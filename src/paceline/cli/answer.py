@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-
-from tabulate import tabulate
 
 from paceline import units
 from paceline.analysis_json import analysis_data
@@ -18,6 +16,7 @@ from paceline.cli.plan_text import print_json
 from paceline.cli.probed import probed_in, with_probe_results, with_probed_links
 from paceline.cli.source import source_of
 from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
+from paceline.cli.terminal import fitted, folded_table, terminal_width
 from paceline.stats import scaled
 from paceline.store.paths import StudyFolder
 from paceline.store.preflight_file import preflight_findings_of
@@ -28,6 +27,10 @@ __all__ = ["analysis_of_folder", "analysis_text", "finding_lines", "print_analys
 _MARKS = {"note": "note ", "doubt": "DOUBT", "void": "VOID "}
 _SHOWN = 2
 _PLACE = re.compile(r"\bSTUDY\b")  # in a hint: this study
+_NAMES = 4  # of points that share a finding
+_LEGEND = (
+    "exposed: share of a step spent on exchange and on late workers; input: share spent waiting for data"
+)
 _COLUMNS = (
     "workers", "global batch", "step ms", "samples/s", "speed-up", "efficiency",
     "exposed", "input", "memory", "launches", "state",
@@ -66,20 +69,24 @@ def print_analysis(analysis: Analysis, *, folder: StudyFolder, json: bool) -> No
     if json:
         print_json(analysis_data(analysis))
     else:
-        print(analysis_text(analysis, folder=folder.root))
+        print(analysis_text(analysis, folder=folder.root, width=terminal_width()))
 
 
-def analysis_text(analysis: Analysis, *, folder: Path) -> str:
-    """The whole answer as text."""
-    parts = [analysis.verdict, ""]
+def analysis_text(analysis: Analysis, *, folder: Path, width: int | None = None) -> str:
+    """The whole answer as text, for a terminal of this width where there is one."""
+    parts = [*fitted(analysis.verdict, width), ""]
     if analysis.convergence is not None and analysis.convergence.comparisons:
         parts += [*comparison_lines(analysis.convergence), ""]
-    parts += [_table(analysis.points)]
+    parts += [_table(analysis.points, width=width)]
+    if any(profile.exposed_s for profile in analysis.points):
+        parts += [*fitted(_LEGEND, width)]
     name = shlex.quote(str(folder))
     if outlook := list(_outlook(analysis)):
-        parts += ["", *outlook]
+        parts += ["", *_fitted(outlook, width)]
     if analysis.findings:
-        parts += ["", *finding_lines(analysis.findings, folder=name)]
+        parts += ["", *_fitted(finding_lines(analysis.findings, folder=name), width)]
+    if analysis.answers:
+        parts += ["", *answer_lines(analysis)]
     parts += ["", f"Study: {folder}    again: paceline show {name}"]
     return "\n".join(parts)
 
@@ -106,14 +113,42 @@ def finding_lines(findings: Sequence[Finding], *, folder: str) -> Iterator[str]:
     kinds = dict.fromkeys((finding.level, finding.id) for finding in findings)
     for level, kind in kinds:
         same = [finding for finding in findings if (finding.level, finding.id) == (level, kind)]
-        yield from (f"{_MARKS[level]}  {finding.message} [{kind}]" for finding in same[:_SHOWN])
-        if len(same) > _SHOWN:
-            yield f"       … and at {len(same) - _SHOWN} more points (--json shows all)"
+        said = _said_once(same)
+        yield from (f"{_MARKS[level]}  {text} [{kind}]" for text in list(said)[:_SHOWN])
+        if (more := sum(list(said.values())[_SHOWN:])) > 0:
+            yield f"       … and at {more} more point{'s' if more > 1 else ''} (--json shows all)"
         hints = dict.fromkeys(finding.hint for finding in same[:_SHOWN] if finding.hint)
         yield from (f"       next: {_PLACE.sub(lambda _: folder, hint)}" for hint in hints)
 
 
-def _table(points: tuple[Profile, ...]) -> str:
+def _said_once(findings: Sequence[Finding]) -> dict[str, int]:
+    """What is said of several points in the same words, once, with all their names; and of how many points."""
+    points: dict[str, list[str]] = {}
+    for finding in findings:
+        point, colon, text = finding.message.partition(": ")
+        points.setdefault(text if colon and " " not in point else finding.message, []).append(
+            point if colon and " " not in point else ""
+        )
+    return {f"{_listed(names)}: {text}" if names[0] else text: len(names) for text, names in points.items()}
+
+
+def _listed(names: Sequence[str]) -> str:
+    """w1, w2, w4 and 5 more."""
+    shown = names if len(names) <= _NAMES + 1 else names[:_NAMES]
+    more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
+    return f"{', '.join(shown)}{more}"
+
+
+def _fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
+    """Lines with a mark of seven columns before them; a command to copy is left in one piece."""
+    for line in lines:
+        if line.lstrip().startswith("next: paceline "):
+            yield line
+        else:
+            yield from fitted(line, width, indent=13 if line.lstrip().startswith("next: ") else 7)
+
+
+def _table(points: tuple[Profile, ...], *, width: int | None) -> str:
     labels = [_label(p) for p in points]
     distinct = len(set(labels)) > 1
     spread = any(p.point.nodes > 1 for p in points)
@@ -136,7 +171,7 @@ def _table(points: tuple[Profile, ...]) -> str:
         for profile, label in zip(points, labels, strict=True)
     ]
     headers = [*(["point"] if distinct else []), *(["nodes"] if spread else []), *_COLUMNS]
-    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, stralign="right")
+    return folded_table(headers, rows, first=len(headers) - len(_COLUMNS) + 1, width=width)
 
 
 def _is_baseline(profile: Profile) -> bool:
