@@ -36,7 +36,7 @@ def test_one_worker_is_the_cheapest_and_the_knee_follows_what_a_doubling_gains()
 
 
 def test_a_deadline_is_met_as_cheaply_as_possible_and_a_budget_as_fast():
-    found = _advice(_GOOD, per_worker_hour=1.0, deadline_s=4500.0, budget=2.5)
+    found = _advice(_GOOD, per_worker_hour=1.0, deadline_s=4500.0, budget=2.6)
     assert found["deadline"].workers == 2
     assert found["budget"].workers in (4, 8)
     assert _advice(_GOOD, deadline_s=1.0)["deadline"].workers is None

@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from paceline.analysis_json import analysis_data, analysis_from
 from paceline.records import Analysis, Estimate, Failure, Point, Profile
 from paceline.verdict_thresholds import thresholds
@@ -13,7 +15,7 @@ def profile(workers, speedup, *, step_s=0.1, half=0.001, n=5, overhead_s=1e-5):
         Point(f"w{workers}", workers, per_worker_batch=32),
         "ok",
         None,
-        step_s=Estimate(step_s, step_s - half, step_s + half, n),
+        step_s=Estimate(step_s, *(None, None) if half is None else (step_s - half, step_s + half), n),
         speedup=Estimate(speedup, speedup, speedup, n),
         overhead_s=Estimate(overhead_s, n=n),
     )
@@ -27,9 +29,28 @@ def by_id(*profiles):
 
 
 def test_the_gain_is_per_doubling_also_when_a_count_is_left_out():
-    (gain,) = by_id(profile(1, 1.0), profile(4, 2.25))["gain-per-doubling"]  # 2.25 = 1.5 x 1.5
+    (gain,) = by_id(profile(1, 1.0, half=0.0), profile(4, 2.25, half=0.0))["gain-per-doubling"]  # 1.5 x 1.5
     assert gain.value == 1.5
     assert gain.holds
+
+
+@pytest.mark.parametrize(
+    ("speedup", "half", "n", "holds"),
+    [
+        (1.57, 0.012, 3, None),  # ± 12 % at both counts: 1.5x lies inside
+        (1.57, 0.001, 3, True),
+        (1.43, 0.012, 3, None),
+        (1.43, 0.001, 3, False),
+        (1.57, None, 1, None),  # one launch: launches differ by more than that
+        (1.60, None, 1, True),
+        (1.40, None, 1, False),
+    ],
+)
+def test_a_gain_is_ticked_or_crossed_only_where_its_whole_interval_is(speedup, half, n, holds):
+    (gain,) = by_id(profile(1, 1.0, half=half, n=n), profile(2, speedup, half=half, n=n))["gain-per-doubling"]
+    assert gain.value == pytest.approx(speedup)
+    assert gain.holds is holds
+    assert (holds is None) == ("both answers" in gain.message or "cannot tell" in gain.message)
 
 
 def test_each_step_of_the_curve_is_held_against_the_line_apart():

@@ -2,8 +2,8 @@
 
 work time   seconds per sample, epoch or training; × epochs to the target at that global batch, where they are known
 cost        price × workers × time (worker-seconds where no price is given)
-knee        the largest count at which the 5 % quantile of T(N/2)/T(N) is at least 1.5 (a doubling that costs at
-            most a third more), or argmin (v + pN) T(N) where the value v of an hour is known
+knee        the largest count up to which the 5 % quantile of T(N/2)/T(N) is at least 1.5 (a doubling that costs at
+            most a third more: doubling.py), or argmin (v + pN) T(N) where the value v of an hour is known
 Pareto      a candidate stays unless another is both faster and cheaper with probability over one half
 next        the measurement whose result would narrow the widest projection most:  1 − ρ²(log T_c, log T_target)
 """
@@ -15,19 +15,31 @@ from itertools import pairwise
 
 import numpy as np
 
-from paceline.advise_options import SURE, Candidates, Prices, best_for_some, candidates_of, marginal_cost
+from paceline.advise_options import (
+    MEASUREMENT_SD,
+    SURE,
+    Candidates,
+    Prices,
+    best_for_some,
+    candidates_of,
+    cost_at,
+    dearer_at,
+    gain_at,
+    marginal_cost,
+    time_at,
+)
 from paceline.convergence import EpochsLaw
+from paceline.doubling import WORTH_PER_DOUBLING, worth
 from paceline.fit import Law
 from paceline.observe import Setting
 from paceline.project import draws, estimate_of
 from paceline.records import Estimate, Projection, Recommendation
 from paceline.refuse import Cores, price_text
+from paceline.stats import powered
 from paceline.units import counts_text, duration_range_text, duration_text, range_text
-from paceline.verdict import WORTH_PER_DOUBLING, workers_text
+from paceline.verdict import workers_text
 
-__all__ = ["Prices", "recommendations"]
-
-_MEASUREMENT_SD = 0.03
+__all__ = ["Prices", "recommendations", "undecided"]
 
 
 def recommendations(
@@ -38,7 +50,7 @@ def recommendations(
     prices: Prices,
     cores: Cores | None = None,
 ) -> tuple[Recommendation, ...]:
-    """What follows for the batch that was measured at most counts."""
+    """What follows for the series that the sentence is about."""
     following = _next_measurement(law, projected, cores)
     last = () if following is None else (following,)
     candidates = candidates_of(law, projected, epochs=epochs, prices=prices)
@@ -61,7 +73,7 @@ def _fastest(c: Candidates) -> Recommendation:
 
 
 def _cheapest(c: Candidates) -> Recommendation:
-    best = int(np.argmin(np.mean(c.cost, axis=0)))
+    best = int(np.argmin(np.median(c.cost, axis=0)))
     return _recommend("cheapest", c, best)
 
 
@@ -71,23 +83,38 @@ def _knee(c: Candidates, prices: Prices) -> Recommendation:
         total = (prices.value_per_hour + prices.per_worker_hour * workers) * np.median(c.time_s, axis=0)
         best = int(np.argmin(total))
         return _recommend("knee", c, best, "pays best at this value of an hour")
+    best, stopped_by = _knee_at(c)
+    reasons = []
+    if best:
+        paid = f"every doubling up to here gains at least {WORTH_PER_DOUBLING:g}x"
+        reasons = [paid, _marginal(c, best, prices)]
+    if stopped_by is not None:
+        more, gain = stopped_by
+        verb = "gain" if worth(gain) is False else "are not sure to pay, they gain"
+        said = f"{c.settings[more].workers} {verb} {range_text(gain, unit='x')} per doubling"
+        reasons.append(f"{said}, {WORTH_PER_DOUBLING:g}x is worthwhile")
+    return _recommend("knee", c, best, "; ".join(reasons))
+
+
+def undecided(c: Candidates, prices: Prices) -> bool:
+    """Whether the measurements cannot tell if more than the fewest workers pay: then nothing is recommended."""
+    best, stopped_by = _knee_at(c)
+    by_rule = prices.value_per_hour is None or prices.per_worker_hour is None
+    return by_rule and best == 0 and stopped_by is not None and worth(stopped_by[1]) is None
+
+
+def _knee_at(c: Candidates) -> tuple[int, tuple[int, Estimate] | None]:
+    """The largest setting up to which every doubling surely pays; the next one, and what it gains, that does not."""
     best = 0
     for before, after in pairwise(range(len(c.settings))):
-        doublings = np.log2(c.settings[after].workers / c.settings[before].workers)
+        doublings = float(np.log2(c.settings[after].workers / c.settings[before].workers))
         if doublings <= 0:
             continue
-        gain = np.quantile((c.time_s[:, before] / c.time_s[:, after]) ** (1 / doublings), 0.05)
-        if gain < WORTH_PER_DOUBLING:
-            break
+        gain = powered(gain_at(c, after, before), 1 / doublings)
+        if not worth(gain):
+            return best, (after, gain)
         best = after
-    if not best:
-        return _recommend("knee", c, best, f"the first doubling is not sure to gain {WORTH_PER_DOUBLING:g}x")
-    return _recommend(
-        "knee",
-        c,
-        best,
-        f"every doubling up to here gains at least {WORTH_PER_DOUBLING:g}x; {_marginal(c, best, prices)}",
-    )
+    return best, None
 
 
 def _deadline(c: Candidates, deadline_s: float) -> Recommendation:
@@ -101,7 +128,7 @@ def _deadline(c: Candidates, deadline_s: float) -> Recommendation:
         return _unanswered(
             "deadline", f"no candidate ends within {duration_text(deadline_s)} with 90 % probability"
         )
-    best = min(sure, key=lambda i: float(np.mean(c.cost[:, i])))
+    best = min(sure, key=lambda i: float(np.median(c.cost[:, i])))
     return _recommend(
         "deadline", c, best, f"the cheapest that ends within {duration_text(deadline_s)}, 9 times in 10"
     )
@@ -182,7 +209,7 @@ def _next_measurement(
     centred = logs - logs.mean(axis=0)
     variance = centred.var(axis=0)
     covariance = (centred[:, [0]] * centred).mean(axis=0)
-    left = 1.0 - covariance[1:] ** 2 / (variance[0] * (variance[1:] + _MEASUREMENT_SD**2))
+    left = 1.0 - covariance[1:] ** 2 / (variance[0] * (variance[1:] + MEASUREMENT_SD**2))
     best = int(np.argmin(left))
     now = float(np.exp(2 * 1.645 * np.sqrt(variance[0])))
     then = float(np.exp(2 * 1.645 * np.sqrt(variance[0] * max(float(left[best]), 0.0))))
@@ -202,10 +229,7 @@ def _next_measurement(
 
 
 def _recommend(goal: str, c: Candidates, i: int, why: str = "") -> Recommendation:
-    gain = estimate_of(c.time_s[:, 0] / c.time_s[:, i], len(c.settings))
-    cost = estimate_of(c.cost[:, i], len(c.settings))
-    spent = estimate_of(c.time_s[:, i], len(c.settings))
-    dearer = estimate_of(c.cost[:, i] / c.cost[:, 0], len(c.settings))
+    gain, cost, spent, dearer = gain_at(c, i), cost_at(c, i), time_at(c, i), dearer_at(c, i)
     if c.measured[i]:  # its own repeats say how sure it is, the table of points shows that
         time, speed, price = duration_text(spent.value), f"{gain.value:.2f}x", f"{dearer.value:.2f}x"
     else:
@@ -241,9 +265,13 @@ def _condition(c: Candidates, i: int) -> str:
     batch = c.settings[i].per_worker_batch
     if c.what.startswith("training to"):
         return f"{seen}; epochs from the accuracy curves"
-    if batch is None or i == 0:
+    first = c.settings[0].per_worker_batch
+    if batch is None or first is None or i == 0:
         return f"{seen}; time only: accuracy was not looked at"
-    return f"{seen}; time only: if accuracy survives a global batch of {batch * c.settings[i].workers}"
+    whole = batch * c.settings[i].workers
+    if whole == first * c.settings[0].workers:
+        return f"{seen}; the global batch stays {whole}"
+    return f"{seen}; time only: if accuracy survives a global batch of {whole}"
 
 
 def _ask(c: Candidates) -> str:

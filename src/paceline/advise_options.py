@@ -1,5 +1,6 @@
 """Everything that may be chosen, with its time, its cost and what it occupies: the numbers under every advice.
 
+time            as it was measured, with its own interval; as it is projected where it was not
 worker_s        workers x time; node_s = nodes x time
 cost            price x worker-hours or node-hours; worker-hours themselves where no price is given
 Pareto          an Option stays unless another is both faster and cheaper with probability over one half
@@ -14,30 +15,38 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.convergence import EpochsLaw
+from paceline.doubling import told_curve
 from paceline.errors import UsageError
 from paceline.fit import Law
-from paceline.observe import Setting
-from paceline.project import Draws, draws, estimate_of
-from paceline.records import Decision, Estimate, Option, Projection
+from paceline.observe import Setting, time_of
+from paceline.project import draws, estimate_of
+from paceline.records import Decision, Estimate, Option, Point, Profile, Projection
 from paceline.refuse import too_wide
-from paceline.stats import scaled
+from paceline.stats import ratio_of, scaled, t_quantile
 from paceline.step_law import Array
 from paceline.units import TIME_OF
 
 __all__ = [
+    "MEASUREMENT_SD",
     "SURE",
     "Candidates",
     "Prices",
     "best_for_some",
     "candidates_of",
+    "cost_at",
+    "dearer_at",
     "decision_of",
+    "gain_at",
     "marginal_cost",
     "planned",
+    "time_at",
 ]
 
 SURE = 0.9  # a limit is kept when it is kept so often
 MILLION = "a million samples"
 _EPOCH = f"one {TIME_OF['epoch']}"
+MEASUREMENT_SD = 0.03  # of one launch alone: launches of one point differ by 1-10 % on an idle machine
+_FARTHEST = 7.0  # in logs, a factor of a thousand: two launches that differ leave room for anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,44 +83,47 @@ class Candidates:
     what: str  # what the time is of
     priced: bool
     complete: bool  # whether it is the time of a whole training
+    seen: tuple[
+        Estimate | None, ...
+    ]  # the time as measured; None where it is projected, or rests on projected epochs
     samples_per_epoch: int | None = None
 
 
 def candidates_of(
     law: Law, projected: Sequence[Projection], *, epochs: EpochsLaw | None, prices: Prices
 ) -> Candidates | None:
-    """Settings at the batch that was measured at most counts; none whose time is only an order of magnitude."""
+    """Settings of the series that the sentence is about; none whose time is only an order of magnitude."""
     observed = law.observed
-    if observed.batch_known:
-        batches, counts = np.unique(observed.batch, return_counts=True)
-        batch: int | None = int(batches[np.argmax(counts)])
-    else:
-        batch = None
-    measured = {
-        (p.point.workers, p.point.nodes)
-        for p in observed.profiles
-        if batch is None or p.point.per_worker_batch == batch
+    told = told_curve(observed.profiles)
+    measured = {_setting(p): own for p in told if (own := time_of(p, observed.kind)) is not None}
+    foreseen = {
+        Setting(p.workers, p.nodes, p.per_worker_batch)
+        for p in projected
+        if too_wide(p, observed) is None and _belongs(p, told[0].point)
     }
-    sure = [p for p in projected if too_wide(p, observed) is None]
-    foreseen = {(p.workers, p.nodes) for p in sure if p.per_worker_batch in (batch, None)}
-    settings = tuple(Setting(n, m, batch) for n, m in sorted(measured | foreseen))
+    settings = tuple(sorted(measured.keys() | foreseen, key=lambda s: (s.workers, s.nodes)))
     if not settings:
         return None
-    predicted = draws(law, settings)
-    time = _exact_where_measured(law, settings, predicted)
-    what = TIME_OF[observed.kind]
-    if observed.kind == "step" and batch is not None:
-        time, what = time / np.array([s.workers * batch for s in settings]), "sample"
+    predicted = draws(law, settings).time_s.copy()
+    for i, setting in enumerate(settings):
+        if (known := measured.get(setting)) is not None:
+            predicted[:, i] = _dealt(known, len(predicted), seed=i)
+    factor, what = np.ones(len(settings)), TIME_OF[observed.kind]
+    if observed.kind == "step" and observed.batch_known:
+        factor, what = np.array([1.0 / (s.workers * (s.per_worker_batch or 1)) for s in settings]), "sample"
         if observed.samples is not None:
-            time, what = time * observed.samples, "epoch"
+            factor, what = factor * observed.samples, "epoch"
     complete = observed.kind == "job"
     needed = None if epochs is None else epochs.samples(settings, observed.batch_known, seed=2)
-    if needed is not None and what in ("epoch", "training"):
-        per_epoch = time / (observed.epochs or 1.0) if what == "training" else time
-        time = per_epoch * needed[np.arange(len(time)) % len(needed)]
+    to_target = needed is not None and what in ("epoch", "training")
+    if to_target:
+        factor = factor / (observed.epochs or 1.0) if what == "training" else factor
         what, complete = "training to a stable accuracy", True
     elif what == "epoch" and prices.epochs is not None:
-        time, what, complete = time * prices.epochs, f"training of {prices.epochs:g} epochs", True
+        factor, what, complete = factor * prices.epochs, f"training of {prices.epochs:g} epochs", True
+    time = predicted * factor
+    if needed is not None and to_target:
+        time = time * needed[np.arange(len(time)) % len(needed)]
     hours = time / 3600.0
     workers = np.array([float(s.workers) for s in settings])
     nodes = np.array([float(s.nodes) for s in settings])
@@ -121,39 +133,87 @@ def candidates_of(
         cost = hours * nodes * prices.per_node_hour
     else:
         cost = time * workers
-    known = tuple((s.workers, s.nodes) in measured for s in settings)
     known_size = observed.samples if what == "epoch" and observed.kind == "step" else None
-    return Candidates(settings, time, cost, known, what, prices.priced, complete, known_size)
-
-
-def _exact_where_measured(law: Law, settings: Sequence[Setting], predicted: Draws) -> Array:
-    """The draws, centred on the measurement where there is one: a law does not overrule what was seen.
-
-    Every setting is dealt apart: launches of one say nothing about the luck of another.
-    """
-    time = predicted.time_s.copy()
-    observed = law.observed
-    for i, setting in enumerate(settings):
-        batch = float(setting.per_worker_batch or 1)
-        here = (
-            (observed.workers == setting.workers)
-            & (observed.nodes == setting.nodes)
-            & (observed.batch == batch)
-        )
-        if np.any(here):
-            seen = float(np.exp(np.mean(np.log(observed.time_s[here]))))
-            spread = max(float(observed.own_sd[here].max()), 0.01)
-            time[:, i] = seen * np.exp(spread * _dealt(len(time), seed=i))
-    return time
-
-
-def _dealt(count: int, *, seed: int) -> Array:
-    """Evenly spread deviations in an order of their own, each with its opposite: medians of ratios stay as seen."""
-    random = np.random.default_rng(seed)
-    half = random.permutation(np.linspace(-1.6, 1.6, count)[: count // 2]) * random.choice(
-        [-1.0, 1.0], count // 2
+    return Candidates(
+        settings=settings,
+        time_s=time,
+        cost=cost,
+        measured=tuple(s in measured for s in settings),
+        what=what,
+        priced=prices.priced,
+        complete=complete,
+        seen=tuple(
+            None if to_target else scaled(measured.get(s), float(f))
+            for s, f in zip(settings, factor, strict=True)
+        ),
+        samples_per_epoch=known_size,
     )
-    return np.concatenate([half, np.zeros(count % 2), -half[::-1]])
+
+
+def time_at(c: Candidates, i: int) -> Estimate:
+    """The time of a setting: one quantity has one interval, that of its launches where it was measured."""
+    return c.seen[i] or estimate_of(c.time_s[:, i], len(c.settings))
+
+
+def cost_at(c: Candidates, i: int) -> Estimate:
+    """What a setting costs."""
+    seen, samples = c.seen[i], c.cost[:, i]
+    if seen is None:
+        return estimate_of(samples, len(c.settings))
+    return _times(seen, float(np.median(samples) / np.median(c.time_s[:, i])))
+
+
+def gain_at(c: Candidates, i: int, over: int = 0) -> Estimate:
+    """How many times as fast one setting is as another."""
+    before, after = c.seen[over], c.seen[i]
+    if before is not None and after is not None:
+        return ratio_of(before, after) if i != over else Estimate(1.0, 1.0, 1.0, after.n)
+    return estimate_of(c.time_s[:, over] / c.time_s[:, i], len(c.settings))
+
+
+def dearer_at(c: Candidates, i: int) -> Estimate:
+    """How many times as much a setting costs as the smallest."""
+    before, after = c.seen[0], c.seen[i]
+    if before is not None and after is not None:
+        return ratio_of(cost_at(c, i), cost_at(c, 0)) if i else Estimate(1.0, 1.0, 1.0, after.n)
+    return estimate_of(c.cost[:, i] / c.cost[:, 0], len(c.settings))
+
+
+def _setting(profile: Profile) -> Setting:
+    return Setting(profile.point.workers, profile.point.nodes, profile.point.per_worker_batch)
+
+
+def _belongs(projection: Projection, point: Point) -> bool:
+    """Whether a projection continues the series of a Point: the same batch per worker, or the same in all."""
+    batch = projection.per_worker_batch
+    if batch is None or point.per_worker_batch is None:
+        return True
+    if point.scaling == "weak" or point.global_batch is None:
+        return batch == point.per_worker_batch
+    return batch == max(1, round(point.global_batch / projection.workers))
+
+
+def _dealt(known: Estimate, count: int, *, seed: int) -> Array:
+    """Samples of a measured time whose median and 90 % interval are the stated ones, in an order of their own.
+
+    Every setting is dealt apart: launches of one say nothing about the luck of another. Deviations follow t over the
+    launches, so that few launches leave much room; where one launch stands alone, launches differ as they usually do.
+    """
+    from scipy.special import stdtrit
+
+    random = np.random.default_rng(seed)
+    even = (np.arange(count // 2) + 0.5) / (count // 2 * 2)  # the lower half of evenly spread probabilities
+    degrees = max(1, known.n - 1)
+    if known.low is None or known.high is None or known.low <= 0:
+        down = up = MEASUREMENT_SD * t_quantile(1e6)
+        degrees = int(1e6)
+    else:
+        down, up = np.log(known.value / known.low), np.log(known.high / known.value)
+    half = random.permutation(stdtrit(degrees, even) / t_quantile(degrees))
+    half *= random.choice([-1.0, 1.0], len(half))
+    deviation = np.concatenate([half, np.zeros(count % 2), -half[::-1]])  # each with its opposite
+    logs = np.where(deviation < 0, down, up) * deviation
+    return np.asarray(known.value * np.exp(np.clip(logs, -_FARTHEST, _FARTHEST)))
 
 
 def best_for_some(c: Candidates) -> list[int]:
@@ -186,17 +246,16 @@ def decision_of(c: Candidates, prices: Prices, *, chosen: int | None) -> Decisio
     factor, work = (1e6, MILLION) if c.what == "sample" else (1.0, f"one {c.what}")
     per_unit = factor if c.priced else factor / 3600.0
     kept = best_for_some(c)
-    n = len(c.settings)
     options = tuple(
         Option(
             workers=setting.workers,
             nodes=setting.nodes,
             per_worker_batch=setting.per_worker_batch,
             measured=c.measured[i],
-            time_s=estimate_of(c.time_s[:, i] * factor, n),
-            cost=estimate_of(c.cost[:, i] * per_unit, n),
-            worker_s=estimate_of(c.time_s[:, i] * (factor * setting.workers), n),
-            node_s=estimate_of(c.time_s[:, i] * (factor * setting.nodes), n),
+            time_s=_times(time_at(c, i), factor),
+            cost=_times(cost_at(c, i), per_unit),
+            worker_s=_times(time_at(c, i), factor * setting.workers),
+            node_s=_times(time_at(c, i), factor * setting.nodes),
             pareto=i in kept,
             marginal_cost=marginal_cost(c, i),
             meets_deadline=_kept_to(c.time_s[:, i], prices.deadline_s if c.complete else None),

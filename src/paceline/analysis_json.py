@@ -15,6 +15,7 @@ from typing import cast, get_args
 from paceline.errors import StudyError
 from paceline.records import (
     Analysis,
+    Answer,
     BucketReady,
     BucketSent,
     Convergence,
@@ -70,6 +71,7 @@ def analysis_data(analysis: Analysis) -> dict[str, object]:
         "links": plain_data(analysis.links),
         "devices": plain_data(analysis.devices),
         "courses": plain_data(analysis.courses),
+        "answers": plain_data(analysis.answers),
         "source": _finite(analysis.source),
     }
 
@@ -174,6 +176,7 @@ def _analysis(data: Data) -> Analysis:
         links=tuple(record_from(LinkProbe, item) for item in _items(data.get("links"))),
         devices=tuple(record_from(DeviceProbe, item) for item in _items(data.get("devices"))),
         courses=tuple(record_from(Course, item) for item in _items(data.get("courses"))),
+        answers=tuple(record_from(Answer, item) for item in _items(data.get("answers"))),
     )
 
 
@@ -275,7 +278,7 @@ def _threshold(data: Data) -> Threshold:
         message=str(data["message"]),
         value=_float(data["value"]),
         threshold=_float(data["threshold"]),
-        holds=bool(data["holds"]),
+        holds=None if data["holds"] is None else bool(data["holds"]),
     )
 
 

@@ -19,7 +19,7 @@ from paceline.errors import PacelineError
 from paceline.plan import plan_study
 from paceline.records import Analysis, Failure, Finding, Goal, Profile, Refusal, Study, TrialResult
 from paceline.telemetry_course import courses
-from paceline.verdict import verdict
+from paceline.verdict import verdict, with_outlook
 from paceline.verdict_thresholds import thresholds
 
 __all__ = ["study_analysis", "with_measured_power", "with_measured_samples"]
@@ -49,7 +49,7 @@ def study_analysis(
     found = _answers(profiles, findings, asked, seen)
     findings = (*worst_first((*findings, *_still_open(preflight, findings))), *found.findings)
     analysis = Analysis(
-        verdict=verdict(profiles, findings),
+        verdict=with_outlook(verdict(profiles, findings), found.recommendations, profiles),
         points=profiles,
         findings=findings,
         baseline=_baseline(profiles),
@@ -79,10 +79,12 @@ def _with_accuracy(analysis: Analysis, study: Study, goal: Goal, groups: Sequenc
         )
         return replace(analysis, findings=(*analysis.findings, unseen))
     points = [group.point for group in groups]
+    told = tuple(f for f in analysis.findings if f.id != "lr-unscaled")  # that is about timing alone
     advice = accuracy_advice(found, points, what=command_text(study.workload), data=goal.data)
     return replace(
         analysis,
         verdict=accuracy_verdict(found),
+        findings=told,
         convergence=found,
         recommendations=(*advice, *analysis.recommendations),
     )

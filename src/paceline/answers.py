@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.advise import recommendations
+from paceline.advise import recommendations, undecided
 from paceline.advise_options import candidates_of, decision_of
 from paceline.answers_ask import Ask, Cluster
 from paceline.answers_links import determined, link_source, links_text, with_links, with_probed
 from paceline.answers_settings import placed, wanted_settings
 from paceline.baselines import METHODS, held_out_error
 from paceline.convergence import EpochsLaw, convergence_of, epochs_law
+from paceline.doubling import told_curve
 from paceline.fit import Law, fit_law, parameters, unidentified
 from paceline.observe import Observed, Setting, labels, observe
 from paceline.project import draws, estimate_of, projections
@@ -68,7 +69,8 @@ def answers(
     groups: dict[tuple[object, ...], list[Profile]] = {}
     for profile in profiles:
         groups.setdefault(labels(profile), []).append(profile)
-    ordered = sorted(groups.values(), key=lambda group: -len(group))
+    told = [labels(p) for p in told_curve([p for p in profiles if p.state == "ok"])[:1]]
+    ordered = sorted(groups.values(), key=lambda group: (labels(group[0]) not in told, -len(group)))
     for group in ordered:
         part = _series(group, kind, cluster, ask, epochs, alone=len(ordered) == 1)
         if part is None:
@@ -167,7 +169,7 @@ def _decision(
     if candidates is None or len(candidates.settings) < 2:
         return None
     knee = next((r.workers for r in advice if r.goal == "knee"), None)
-    return decision_of(candidates, ask.prices, chosen=knee)
+    return decision_of(candidates, ask.prices, chosen=None if undecided(candidates, ask.prices) else knee)
 
 
 def _observe(profiles: Sequence[Profile], kind: TimeKind, cluster: Cluster, ask: Ask) -> Observed | None:

@@ -15,6 +15,7 @@ from paceline.records_accuracy import Convergence as Convergence
 from paceline.records_accuracy import Goal as Goal
 from paceline.records_accuracy import GradientNorm as GradientNorm
 from paceline.records_accuracy import Mark as Mark
+from paceline.records_decision import Answer as Answer
 from paceline.records_decision import BucketSent as BucketSent
 from paceline.records_decision import Decision as Decision
 from paceline.records_decision import FittedLine as FittedLine
@@ -89,6 +90,7 @@ class Study:
         None  # of every worker on the host, beyond what it has when torch is imported
     )
     slurm: Allocation | None = None  # None: on machines that are here; else in an allocation of Slurm
+    recipe: str | None = None  # the recipe whose questions this study answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +221,10 @@ class Split:
     settled: bool = True
     buckets: tuple[BucketReady, ...] = ()
     backward_end_s: float | None = None
-
-
     missed_steps: int = 0  # of those to be measured: the script ended before them
     slowest_input_s: float | None = None  # what the slowest worker waits for data beyond what the typical one does
+
+
 # ---------------------------------------------------------------- what is concluded
 
 
@@ -345,13 +347,16 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A line that sound, worthwhile scaling keeps to: the sentence, what was seen, the line, whether it holds."""
+    """A line that sound, worthwhile scaling keeps to: the sentence, what was seen, the line, whether it holds.
+
+    holds is None where the interval of what was seen lies on both sides of the line.
+    """
 
     id: str
     message: str
     value: float
     threshold: float
-    holds: bool
+    holds: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,3 +391,4 @@ class Analysis:
     links: tuple[LinkProbe, ...] = ()
     devices: tuple[DeviceProbe, ...] = ()
     courses: tuple[Course, ...] = ()
+    answers: tuple[Answer, ...] = ()  # to what the study's recipe asks

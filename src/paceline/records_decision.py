@@ -1,4 +1,5 @@
-"""What may be chosen and what it takes: Options with time and cost, lines that a fit and its rivals draw, buckets sent.
+"""What may be chosen and what it takes: Options with time and cost, lines that a fit and its rivals draw, buckets sent,
+and what a recipe's questions came to.
 
 These are pieces of an Analysis; paceline.records offers them too.
 """
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 from paceline.records_estimate import Estimate
 
-__all__ = ["BucketSent", "Decision", "FittedLine", "Option"]
+__all__ = ["Answer", "BucketSent", "Decision", "FittedLine", "Option"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Decision:
     options: tuple[Option, ...]
     deadline_s: float | None = None
     budget: float | None = None
-    chosen: int | None = None  # workers of the Option that is recommended: the knee
+    chosen: int | None = None  # workers of the Option that is recommended: the knee; None: not decided
     samples_per_epoch: int | None = None  # of the data set, where the work is one epoch of so many samples
 
 
@@ -57,6 +58,14 @@ class FittedLine:
     workers: tuple[int, ...]
     speedup: tuple[float, ...]
     efficiency_ratio: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A question of a recipe, and what its study says to it, a sentence a line."""
+
+    question: str
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,13 @@ __all__ = [
     "estimate",
     "estimate_signed",
     "half_width_ratio",
+    "log_error",
     "log_spread",
     "lower_median",
     "mad",
+    "powered",
     "ratio",
+    "ratio_of",
     "scaled",
     "steady_start",
     "t_quantile",
@@ -73,14 +76,24 @@ def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Estimat
     n = min(len(numerators), len(denominators))
     if n == 1:
         return Estimate(value, None, None, 1)
-    (top, top_error), (bottom, bottom_error) = _log_centre(numerators), _log_centre(denominators)
-    variance = top_error**2 + bottom_error**2
-    if variance == 0.0:
-        return Estimate(value, value, value, n)
-    degrees = variance**2 / (top_error**4 / (len(numerators) - 1) + bottom_error**4 / (len(denominators) - 1))
-    reach = t_quantile(max(1.0, degrees)) * math.sqrt(variance)
-    centre = top - bottom
-    return Estimate(value, min(math.exp(centre - reach), value), max(math.exp(centre + reach), value), n)
+    counts = (len(numerators), len(denominators))
+    return _welch(value, _log_centre(numerators), _log_centre(denominators), counts)
+
+
+def ratio_of(numerator: Estimate, denominator: Estimate) -> Estimate:
+    """The same from two Estimates of positive quantities, whose intervals tell what the launches said."""
+    value, n = numerator.value / denominator.value, min(numerator.n, denominator.n)
+    top, bottom = _stated(numerator), _stated(denominator)
+    if n == 1 or top is None or bottom is None:
+        return Estimate(value, None, None, n)
+    return _welch(value, top, bottom, (numerator.n, denominator.n))
+
+
+def powered(quantity: Estimate, exponent: float) -> Estimate:
+    """A positive quantity to a positive power; the interval follows."""
+    low = None if quantity.low is None else quantity.low**exponent
+    high = None if quantity.high is None else quantity.high**exponent
+    return Estimate(quantity.value**exponent, low, high, quantity.n)
 
 
 def scaled(quantity: Estimate | None, factor: float) -> Estimate | None:
@@ -134,6 +147,33 @@ def steady_start(series: Sequence[float], *, at_least: int) -> int:
         if abs(median(block) - centre) <= 3.0 * spread:
             return start
     return max(at_least, n // 2)
+
+
+def log_error(quantity: Estimate) -> float | None:
+    """Standard error of the log that a 90 % interval over launches states; None without an interval."""
+    stated = _stated(quantity)
+    return None if stated is None else stated[1]
+
+
+def _stated(quantity: Estimate) -> tuple[float, float] | None:
+    """Centre of the logs and its standard error, read back from the interval."""
+    if quantity.low is None or quantity.high is None or quantity.low <= 0 or quantity.n < 2:
+        return None
+    low, high = math.log(quantity.low), math.log(quantity.high)
+    return (low + high) / 2, max(0.0, high - low) / (2 * t_quantile(quantity.n - 1))
+
+
+def _welch(
+    value: float, top: tuple[float, float], bottom: tuple[float, float], counts: tuple[int, int]
+) -> Estimate:
+    """A quotient with the interval of two means of logs, each with its standard error and its launches."""
+    variance, n = top[1] ** 2 + bottom[1] ** 2, min(counts)
+    if variance == 0.0:
+        return Estimate(value, value, value, n)
+    degrees = variance**2 / (top[1] ** 4 / (counts[0] - 1) + bottom[1] ** 4 / (counts[1] - 1))
+    reach = t_quantile(max(1.0, degrees)) * math.sqrt(variance)
+    centre = top[0] - bottom[0]
+    return Estimate(value, min(math.exp(centre - reach), value), max(math.exp(centre + reach), value), n)
 
 
 def _log_centre(values: Sequence[float]) -> tuple[float, float]:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from paceline.answers import Answers, Ask, Cluster, answers
 from paceline.check_table import table_findings
-from paceline.measured import data_set_size, profiles_of, series_key
+from paceline.doubling import told_curve
+from paceline.measured import data_set_size, profiles_of
 from paceline.observe import Setting
 from paceline.records import Analysis, Finding, Profile, TimeKind
-from paceline.refuse import incomparable
 from paceline.table import Table
 from paceline.units import TIME_OF, duration_range_text
-from paceline.verdict import scaling_text, workers_text
+from paceline.verdict import scaling_text, with_outlook, workers_text
 from paceline.verdict_thresholds import thresholds
 
 __all__ = ["settings_of", "table_analysis"]
@@ -70,7 +70,9 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding], found: Ans
         only = workers_text(curve[0].point.workers)
         return f"{only} only: one count says nothing about scaling, measure another."
     where = ", ".join(value for _, value in curve[0].point.varied)
-    text = scaling_text(curve, which=f", {where}" if where else "")
+    text = with_outlook(
+        scaling_text(curve, which=f", {where}" if where else ""), found.recommendations, profiles
+    )
     voids = [f for f in findings if f.level == "void"]
     if voids:
         which = "One of the figures" if len(voids) == 1 else f"{len(voids)} of the figures"
@@ -96,14 +98,9 @@ def _outlook(top: Profile, found: Answers, kind: TimeKind) -> str:
 
 
 def _longest(profiles: Sequence[Profile]) -> list[Profile]:
-    groups: dict[tuple[object, ...], list[Profile]] = {}
-    for profile in profiles:
-        if profile.state == "ok" and profile.speedup is not None:
-            groups.setdefault(series_key(profile.point), []).append(profile)
-    longest = max(
-        groups.values(), key=lambda g: (not incomparable(g), len({p.point.workers for p in g})), default=[]
+    return told_curve(
+        [profile for profile in profiles if profile.state == "ok" and profile.speedup is not None]
     )
-    return sorted(longest, key=lambda p: (p.point.workers, p.point.nodes))
 
 
 def _baseline(profiles: Sequence[Profile]) -> str | None:

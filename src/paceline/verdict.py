@@ -1,24 +1,20 @@
 """One sentence that answers the question, from what was measured: quantity, condition, consequence.
 
-A count is worth its workers when every doubling up to it gained at least 1.5x. Whether it did is read from the whole
-interval: a doubling whose interval lies on both sides of 1.5x is undecided, and the sentence says so.
+A count is worth its workers when every doubling up to it gained at least 1.5x (doubling.py). Whether it did is read
+from the whole interval: a doubling whose interval lies on both sides of 1.5x is undecided, and the sentence says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from math import log2
 
 from paceline.curve import series
-from paceline.records import Finding, Profile
-from paceline.units import percent_text
+from paceline.doubling import WORTH_PER_DOUBLING, Doubling, doublings, told_curve, worthwhile
+from paceline.records import Finding, Profile, Recommendation
+from paceline.units import percent_text, range_text
 
-__all__ = ["WORTH_PER_DOUBLING", "largest_worthwhile", "scaling_text", "verdict", "workers_text"]
+__all__ = ["scaling_text", "verdict", "with_outlook", "workers_text"]
 
-WORTH_PER_DOUBLING = (
-    1.5  # "at least 1.5 times faster when you double the resources" (CSC's performance checklist)
-)
 _NOT_TOGETHER = {"no-exchange", "replicas-differ", "same-data"}
 _SMALL_RATIO = 0.05
 
@@ -32,79 +28,54 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
     voids = [finding for finding in findings if finding.level == "void"]
     if voids:
         return f"These measurements cannot be used: {voids[0].message}."
-    curve, which = _told_series(measured)
-    text = _one_count(curve[0]) if len(curve) < 2 else scaling_text(curve, which=which, limit=_limit)
+    curve = told_curve(measured)
+    which = _name(curve[0]) if len({series(p.point) for p in measured}) > 1 else ""
+    text = scaling_text(curve, which=which, limit=_limit) if doublings(curve) else _one_count(curve[0])
     if {finding.id for finding in findings if finding.level == "doubt"} & _NOT_TOGETHER:
         text += " But the workers did not train one network together: see the findings."
     return text
-
-
-def largest_worthwhile(curve: Sequence[Profile]) -> Profile:
-    """The largest count at which every doubling so far gained at least 1.5x (as a rate per doubling)."""
-    best = curve[0]
-    for before, after in pairwise(curve):
-        if before.point.workers == after.point.workers:  # the same count, placed on other nodes
-            continue
-        gain = _gain_per_doubling(before, after)
-        if gain is None or gain < WORTH_PER_DOUBLING:
-            break
-        best = after
-    return best
 
 
 def scaling_text(
     curve: Sequence[Profile], *, which: str = "", limit: Callable[[Profile], str] | None = None
 ) -> str:
     """How many workers a Curve of two and more counts is worth; `which` Curve it is, and what limits it, if known."""
-    base, best = curve[0], largest_worthwhile(curve)
-    following = next((p for p in curve if p.point.workers > best.point.workers), None)
-    shown = best if best is not base else following or curve[-1]
+    found = worthwhile(curve)
+    base, best, following = curve[0], found.best, found.following
+    shown = best if best is not base or following is None else following.after
     gain = shown.speedup.value if shown.speedup else 1.0
     facts = (
         f"{shown.point.workers} run {gain:.2f}x as fast as {base.point.workers}, "
         f"{percent_text(shown.efficiency_ratio)} efficient ({shown.point.scaling} scaling{which})"
         f"{'' if limit is None else '; ' + limit(shown)}."
     )
-    if _undecided(shown):
-        return f"Not decided yet: {facts} The interval holds both answers; measure more launches on a quieter machine."
+    if best is base and found.undecided:
+        return f"Not decided yet: {facts} {_undecided(following)}"
     if best is base:
         return f"Stay with {workers_text(base.point.workers)}: {facts}"
     text = f"Use {workers_text(best.point.workers)}: {facts}"
-    if following is not None:
-        text += (
-            f" Beyond that, {following.point.workers} gain less than {WORTH_PER_DOUBLING:g}x per doubling."
-        )
-    return text
+    if following is None:
+        return text
+    more, line = following.after.point.workers, f"{WORTH_PER_DOUBLING:g}x"
+    if found.undecided:
+        gained = range_text(following.gain, unit="x")
+        return f"{text} Whether {more} pay is not decided yet: they gain {gained} per doubling, {line} is worthwhile."
+    return f"{text} Beyond that, {more} gain less than {line} per doubling."
 
 
-def _gain_per_doubling(before: Profile, after: Profile) -> float | None:
-    if before.speedup is None or after.speedup is None:
-        return None
-    doublings = log2(after.point.workers / before.point.workers)
-    return float((after.speedup.value / before.speedup.value) ** (1 / doublings)) if doublings > 0 else None
+def _undecided(step: Doubling | None) -> str:
+    if step is not None and step.gain.low is None:
+        return "One launch cannot tell; measure more launches."
+    return "The interval holds both answers; measure more launches on a quieter machine."
 
 
-def _undecided(profile: Profile) -> bool:
-    """Whether the interval of the speed-up holds both 'worth it' and 'not worth it'."""
-    speedup, efficiency = profile.speedup, profile.efficiency_ratio
-    if speedup is None or efficiency is None or speedup.low is None or speedup.high is None:
-        return False
-    more = speedup.value / efficiency.value if efficiency.value else 1.0
-    needed = WORTH_PER_DOUBLING ** log2(more) if more > 1 else 1.0
-    return speedup.low < needed <= speedup.high
-
-
-def _told_series(measured: Sequence[Profile]) -> tuple[list[Profile], str]:
-    """The series that the sentence is about, the most counts and then the fastest, and its name if there are others."""
-    groups: dict[tuple[object, ...], list[Profile]] = {}
-    for profile in measured:
-        groups.setdefault(series(profile.point), []).append(profile)
-    told = max(groups.values(), key=lambda group: (len(group), max(_rate(profile) for profile in group)))
-    return sorted(told, key=lambda p: p.point.workers), _name(told[0]) if len(groups) > 1 else ""
-
-
-def _rate(profile: Profile) -> float:
-    return profile.throughput_per_s.value if profile.throughput_per_s else 0.0
+def with_outlook(text: str, advice: Sequence[Recommendation], profiles: Sequence[Profile]) -> str:
+    """The sentence, and what is foreseen beyond the largest measured count where that is said to pay as well."""
+    knee = next((r.workers for r in advice if r.goal == "knee" and r.workers is not None), None)
+    largest = max((p.point.workers for p in profiles if p.speedup is not None), default=None)
+    if knee is None or largest is None or knee <= largest or not text.startswith("Use "):
+        return text
+    return f"{text} {knee} are foreseen to pay as well; nobody has measured them."
 
 
 def _name(profile: Profile) -> str:

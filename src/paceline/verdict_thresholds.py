@@ -1,6 +1,7 @@
-"""The lines that sound and worthwhile scaling keeps to, each with what was seen: the ✓ and ✗ of a study.
+"""The lines that sound and worthwhile scaling keeps to, each with what was seen: the ✓, ✗ and ? of a study.
 
-doubling     from one count of a series to the next, throughput gains at least 1.5x per doubling of workers
+doubling     from one count of a series to the next, throughput gains at least 1.5x per doubling of workers (undecided
+             where the interval lies on both sides of it)
 interval     the step time of every point is known to ± 10 %
 launches     every point was launched at least three times
 agent        measuring cost at most 1 % of a step, or 0.1 ms where that is more
@@ -9,15 +10,13 @@ agent        measuring cost at most 1 % of a step, or 0.1 ms where that is more
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from math import log2
 
 from paceline.check_limits import OVERHEAD_RATIO, OVERHEAD_S
 from paceline.check_noise import FEWEST_LAUNCHES, WIDE_RATIO
 from paceline.curve import series
+from paceline.doubling import WORTH_PER_DOUBLING, doublings, worth
 from paceline.records import Profile, Threshold
-from paceline.units import duration_text, percent_text
-from paceline.verdict import WORTH_PER_DOUBLING
+from paceline.units import duration_text, percent_text, range_text
 
 __all__ = ["thresholds"]
 
@@ -34,20 +33,17 @@ def _doublings(measured: Sequence[Profile]) -> Iterator[Threshold]:
         groups.setdefault(series(profile.point), []).append(profile)
     for group in groups.values():
         which = f"{_line(group[0])}: " if len(groups) > 1 else ""
-        for before, after in pairwise(sorted(group, key=lambda p: p.point.workers)):
-            if before.speedup is None or after.speedup is None or before.speedup.value <= 0:
-                continue
-            doublings = log2(after.point.workers / before.point.workers)
-            if doublings <= 0:
-                continue
-            gain = (after.speedup.value / before.speedup.value) ** (1 / doublings)
+        for step in doublings(sorted(group, key=lambda p: p.point.workers)):
+            before, after, pays = step.before.point, step.after.point, worth(step.gain)
+            both = "one launch cannot tell" if step.gain.low is None else "the interval holds both answers"
+            doubt = "" if pays is not None else f": {both}"
             yield Threshold(
                 "gain-per-doubling",
-                f"{which}{before.point.workers} → {after.point.workers} workers ({after.point.scaling}): throughput "
-                f"gains {gain:.2f}x per doubling, worthwhile from {WORTH_PER_DOUBLING:g}x",
-                gain,
+                f"{which}{before.workers} → {after.workers} workers ({after.scaling}): throughput "
+                f"gains {range_text(step.gain, unit='x')} per doubling, worthwhile from {WORTH_PER_DOUBLING:g}x{doubt}",
+                step.gain.value,
                 WORTH_PER_DOUBLING,
-                gain >= WORTH_PER_DOUBLING,
+                pays,
             )
 
 

@@ -15,6 +15,8 @@ from paceline.report.sections import sections_in_words, title
 
 __all__ = ["markdown_report"]
 
+_MARKS = {True: "✓", False: "✗", None: "?"}
+
 
 def markdown_report(analysis: Analysis) -> str:
     """Verdict, what to do, thresholds, tables, findings, failed trials, source."""
@@ -29,7 +31,7 @@ def _lines(analysis: Analysis) -> Iterator[str]:
     for one in advice(analysis):
         yield f"- **{markdown_text(one.goals)}** {markdown_text(one.text)} ({markdown_text(one.condition)})"
     for threshold in analysis.thresholds:
-        yield f"- {'✓' if threshold.holds else '✗'} {markdown_text(threshold.message)}"
+        yield f"- {_MARKS[threshold.holds]} {markdown_text(threshold.message)}"
     for section in sections_in_words(analysis):
         yield f"\n## {markdown_text(section.title)}\n"
         for sentence in section.sentences:

@@ -17,6 +17,7 @@ from paceline.report.sections import sections_in_words, title
 __all__ = ["text_report"]
 
 _WIDTH = 100
+_MARKS = {True: "ok", False: "NO", None: "??"}
 _LEVELS = {"void": "VOID", "doubt": "DOUBT", "note": "note"}
 
 
@@ -33,7 +34,7 @@ def _lines(analysis: Analysis) -> Iterator[str]:
     for one in advice(analysis):
         yield _wrapped(f"To do ({one.goals}): {one.text} ({one.condition})", indent="  ")
     for threshold in analysis.thresholds:
-        yield _wrapped(f"[{'ok' if threshold.holds else 'NO'}] {threshold.message}", indent="     ")
+        yield _wrapped(f"[{_MARKS[threshold.holds]}] {threshold.message}", indent="     ")
     for section in sections_in_words(analysis):
         yield ""
         yield from _heading(section.title, "-")
