@@ -1,5 +1,6 @@
 """The command line, as a person or a pipeline meets it."""
 
+import inspect
 import json
 import os
 import pty
@@ -13,7 +14,8 @@ import time
 import pytest
 
 from paceline.cli.main import VERBS
-from paceline.cli.study import terminated_like_interrupted
+from paceline.cli.study import study, terminated_like_interrupted
+from paceline.cli.study_options import SECTIONS
 from paceline.store.analysis_schema import AnalysisFile
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
@@ -149,6 +151,23 @@ def test_the_verdict_comes_first_and_progress_goes_elsewhere(studied):
     assert "step ms" in lines[2]
     assert "trial w2-1" in done.stderr
     assert "trial w2-1" not in done.stdout
+
+
+def test_a_study_says_what_it_runs_without_what_starts_it(studied):
+    _, done = studied
+    plan = done.stderr.partition("trial ")[0]
+    assert f"on 2 workers\n    {PLAIN}\n" in plan
+    assert "torch.distributed.run" not in plan
+
+
+def test_help_of_many_options_is_grouped_and_leaves_none_out(tmp_path):
+    text = desk("study", "--help", cwd=tmp_path).stdout
+    headings = re.findall(r"^(\S.*):$", text, re.MULTILINE)
+    assert headings == ["Arguments", *SECTIONS]
+    taken = {name for name in inspect.signature(study).parameters if name != "words"} | {"help"}
+    assert {name for names in SECTIONS.values() for name in names} == taken
+    flags = set(re.findall(r"^  (?:-\w, )?--([a-z-]+)", text, re.MULTILINE))
+    assert flags == {name.replace("_", "-") for name in taken}
 
 
 def test_json_is_the_analysis_and_nothing_else_and_follows_its_schema(studied):

@@ -27,18 +27,27 @@ ToAccuracy = Annotated[
     typer.Option(metavar="X", help="Train every configuration until its metric is X; compare by time."),
 ]
 LrRule = Annotated[
-    str | None, typer.Option(help="With a target: none,linear,sqrt,adascale: rates for a larger batch.")
+    str | None,
+    typer.Option(metavar="RULES", help="With a target: none,linear,sqrt,adascale: rates for a larger batch."),
 ]
-WarmupEpochs = Annotated[str | None, typer.Option(help="With a target: epochs of warm-up, e.g. 0,5.")]
-Seeds = Annotated[int | None, typer.Option(min=1, help="Trainings of every configuration.  [default: 3]")]
-Epochs = Annotated[int | None, typer.Option(min=1, help="Most passes over the data, of our workloads.")]
+WarmupEpochs = Annotated[
+    str | None, typer.Option(metavar="EPOCHS", help="With a target: epochs of warm-up, e.g. 0,5.")
+]
+Seeds = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Trainings of every configuration.  [default: 3]")
+]
+Epochs = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Most passes over the data, of our workloads.")
+]
 Metric = Annotated[
-    str | None, typer.Option(help="A marked name, or a pattern of what is printed: 'val_acc=([0-9.]+)'.")
+    str | None,
+    typer.Option(metavar="NAME", help="A marked name, or a pattern of what is printed: 'val_acc=([0-9.]+)'."),
 ]
-LowerIsBetter = Annotated[bool, typer.Option(help="The metric falls as it gets better.")]
-SeedFlag = Annotated[str | None, typer.Option(help="The script's flag for its seed.")]
+LowerIsBetter = Annotated[bool, typer.Option("--lower-is-better", help="The metric falls as it gets better.")]
+SeedFlag = Annotated[str | None, typer.Option(metavar="FLAG", help="The script's flag for its seed.")]
 MemoryLimit = Annotated[
-    str | None, typer.Option(help="Memory of every worker on the host beyond torch itself: 2GB.")
+    str | None,
+    typer.Option(metavar="SIZE", help="Memory of every worker on the host beyond torch itself: 2GB."),
 ]
 
 Vary = tuple[tuple[str, tuple[str, ...]], ...]

@@ -20,6 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from paceline import __version__
+from paceline.cli.sections import sectioned
 from paceline.errors import PacelineError
 
 __all__ = ["main"]
@@ -80,7 +81,8 @@ def load(verb: str) -> Command:
     loaded = importlib.import_module(module)
     action: Callable[..., Any] = getattr(loaded, function)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name=verb, context_settings=getattr(loaded, "CONTEXT", None))(action)
+    look = sectioned(getattr(loaded, "SECTIONS", {}))
+    app.command(name=verb, cls=look, context_settings=getattr(loaded, "CONTEXT", None))(action)
     return get_command(app)
 
 

@@ -20,7 +20,9 @@ from paceline.slurm_array import submission_text
 from paceline.store.paths import StudyFolder
 from paceline.units import duration_text
 
-__all__ = ["print_json", "print_plan"]
+__all__ = ["print_json", "print_plan", "whole_command"]
+
+Shown = Callable[[StudyFolder, Study, Trial, Bench], str]
 
 
 def print_json(data: object) -> None:
@@ -28,10 +30,27 @@ def print_json(data: object) -> None:
     print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
 
 
+def whole_command(folder: StudyFolder, study: Study, trial: Trial, bench: Bench) -> str:
+    """What is executed, as it could be pasted into a shell."""
+    command = trial_command_at(folder, study, trial, bench)
+    return f"cd {shlex.quote(command.directory)} && {command_line(command)}"
+
+
+def own_command(folder: StudyFolder, study: Study, trial: Trial, bench: Bench) -> str:
+    """The script and its arguments, without what starts it."""
+    return command_text(replace(study.workload, args=tuple(map(shlex.quote, trial.args))))
+
+
 def print_plan(
-    folder: StudyFolder, study: Study, *, results: Sequence[TrialResult], bench: Bench, file: TextIO
+    folder: StudyFolder,
+    study: Study,
+    *,
+    results: Sequence[TrialResult],
+    bench: Bench,
+    file: TextIO,
+    shown: Shown = own_command,
 ) -> None:
-    """The points of which something is missing, one command each, and its price."""
+    """The points of which something is missing, one command each as `shown`, and its price."""
     plan = plan_study(study)
     refusal = bench.refusal or _no_refusal
     bench = replace(bench, rendezvous=_unknown_rendezvous)
@@ -53,8 +72,7 @@ def print_plan(
         workers = _count(point.workers, "worker", "workers")
         nodes = f" on {point.nodes} nodes" if point.nodes > 1 else ""
         say.append(f"  {point.id}: {_launches(study, point, len(own))} on {workers}{nodes}")
-        command = trial_command_at(folder, study, own[0], bench)
-        say.append(f"    cd {shlex.quote(command.directory)} && {command_line(command)}")
+        say.append(f"    {shown(folder, study, own[0], bench)}")
     threads = _count(bench.threads, "CPU thread", "CPU threads")
     if study.slurm is not None and study.slurm.exclusive and study.threads is None:
         threads = "The node's CPUs / most workers of a node: CPU threads"

@@ -11,9 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
-
-import typer
+from typing import NoReturn
 
 from paceline import config, units
 from paceline.analysis_json import analysis_data
@@ -31,7 +29,7 @@ from paceline.cli.goal import (
     checked_goal,
     goal_fields,
 )
-from paceline.cli.plan_text import print_json, print_plan
+from paceline.cli.plan_text import print_json, print_plan, whole_command
 from paceline.cli.progress import progress_listener
 from paceline.cli.ready import JOIN_WAIT_S, Join, JoinWait, ready
 from paceline.cli.request import request, target_of
@@ -52,6 +50,36 @@ from paceline.cli.slurm_options import (
     cores_for,
     with_allocation,
 )
+from paceline.cli.study_options import (
+    SECTIONS,
+    Backend,
+    Batch,
+    BatchFlag,
+    Budget,
+    DryRun,
+    Hang,
+    Json,
+    Lr,
+    LrFlag,
+    Module,
+    Nodes,
+    Out,
+    PerNode,
+    Python,
+    Repeats,
+    RetryFailed,
+    ScalingText,
+    StartText,
+    Steps,
+    Threads,
+    Tight,
+    Timeout,
+    Vary,
+    Warmup,
+    Whole,
+    Words,
+    Workers,
+)
 from paceline.errors import Interrupted, NothingMeasured, UsageError
 from paceline.launch.command import threads_per_worker
 from paceline.launch.interpreter import interpreter, package_folder, workloads_path
@@ -65,40 +93,7 @@ from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
 
-__all__ = ["bench_of", "measure", "plan", "study", "terminated_like_interrupted"]
-
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="TARGET [-- SCRIPT ARGS]", help="A script, a workload, a study.toml or a study folder."
-    ),
-]
-Module = Annotated[str | None, typer.Option("--module", "-m", metavar="MODULE", help="Study a module.")]
-Workers = Annotated[str | None, typer.Option(help="Worker counts: 1,2,4 or 1..8.  [default: 1,2]")]
-Nodes = Annotated[str | None, typer.Option(help="Node counts, instead of --workers: 1,2,4.")]
-PerNode = Annotated[str | None, typer.Option(help="Workers on every node: 2 or 1,2.  [default: 1]")]
-Batch = Annotated[str | None, typer.Option(help="Per-worker batches, fixed over counts (weak scaling).")]
-Whole = Annotated[str | None, typer.Option(help="Global batches, divided among workers (strong scaling).")]
-ScalingText = Annotated[str | None, typer.Option(help="weak, strong or both.")]
-Backend = Annotated[str | None, typer.Option(help="Backends, e.g. gloo,nccl.  [default: the script's own]")]
-Vary = Annotated[list[str] | None, typer.Option(metavar="KEY=V1,V2", help="Vary a flag of the script.")]
-BatchFlag = Annotated[str | None, typer.Option(help="The script's flag for the per-worker batch.")]
-LrFlag = Annotated[str | None, typer.Option(help="The script's flag for the learning rate.")]
-Lr = Annotated[float | None, typer.Option(help="Learning rate, for {lr} or --lr-flag.")]
-Steps = Annotated[int | None, typer.Option(help="Measured steps of a trial.  [default: 40]")]
-Warmup = Annotated[int | None, typer.Option(help="Steps before measuring.  [default: 10]")]
-Repeats = Annotated[int | None, typer.Option(help="Most launches of every point.  [default: 5]")]
-Tight = Annotated[
-    float | None, typer.Option(help="A point is finished below this half-interval.  [default: 0.03]")
-]
-Timeout = Annotated[str | None, typer.Option(help="Longest trial: 90s, 15min.  [default: 10min]")]
-Hang = Annotated[str | None, typer.Option(help="Longest time without a step.  [default: 60s]")]
-Budget = Annotated[str | None, typer.Option(help="Most device seconds for the whole study: 3600, 2h.")]
-Threads = Annotated[int | None, typer.Option(help="CPU threads per worker.  [default: cores / most workers]")]
-Python = Annotated[str | None, typer.Option(help="The Python that has the script's torch.")]
-StartText = Annotated[str | None, typer.Option("--start", help="Who starts workers: torchrun or script.")]
-Out = Annotated[Path | None, typer.Option(help="The study folder.  [default: ./paceline-NAME]")]
-Json = Annotated[bool, typer.Option("--json", help="Print the analysis as JSON, and nothing else.")]
+__all__ = ["SECTIONS", "bench_of", "measure", "plan", "study", "terminated_like_interrupted"]
 
 
 def study(
@@ -150,13 +145,15 @@ def study(
     join: Join = None,
     join_wait: JoinWait = None,
     out: Out = None,
-    retry_failed: Annotated[bool, typer.Option(help="Repeat trials that failed.")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Show what would run and cost, and stop.")] = False,
+    retry_failed: RetryFailed = False,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Measure a training script at several worker counts. The script is not changed.
 
     paceline study --workers 1,2,4 train.py -- --batch-size 32
+
+    paceline study --workers 1,2 -m package.train -- --config c.yaml
 
     Runs what is missing; run it again after an interruption, or with more workers or repeats.
     """
@@ -231,7 +228,8 @@ def study(
         if json:
             print_json(asdict(plan_study(wanted)))
         else:
-            print_plan(folder, wanted, results=read_results(folder), bench=bench, file=sys.stdout)
+            held = read_results(folder)
+            print_plan(folder, wanted, results=held, bench=bench, file=sys.stdout, shown=whole_command)
         return
     wait_s = units.duration(join_wait) if join_wait else JOIN_WAIT_S
     with (
