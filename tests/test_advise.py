@@ -10,7 +10,8 @@ from paceline.advise import Prices
 from paceline.answers import Ask
 from paceline.baselines import baseline_times, held_out_error
 from paceline.cli.advise_cmd import advise
-from paceline.cli.analyze_cmd import analyze
+from paceline.cli.analyze_cmd import analyze, prices_of
+from paceline.cli.main import exit_code
 from paceline.cli.project_cmd import project
 from paceline.cluster import cluster_from, price_from
 from paceline.data import shipped
@@ -133,21 +134,46 @@ def test_own_failures_move_the_rate():
 
 
 @pytest.mark.parametrize(
-    ("text", "worker", "node"), [("2.5/gpu-h", 2.5, None), ("2.5", 2.5, None), ("40/node-h", None, 40.0)]
+    ("text", "worker", "node", "currency"),
+    [
+        ("2.5/gpu-h", 2.5, None, ""),
+        ("2.5", 2.5, None, ""),
+        ("40/node-h", None, 40.0, ""),
+        ("EUR 2.5/worker-h", 2.5, None, "EUR"),
+        ("2.5 EUR/gpu-hour", 2.5, None, "EUR"),
+        ("$40 / node-h", None, 40.0, "$"),
+    ],
 )
-def test_prices_are_read_as_they_are_written(text, worker, node):
-    found = price_from(text, {})
-    assert (found.per_worker_hour, found.per_node_hour) == (worker, node)
+def test_prices_are_read_as_they_are_written(text, worker, node, currency):
+    found = price_from(text)
+    assert (found.per_worker_hour, found.per_node_hour, found.currency) == (worker, node, currency)
 
 
-@pytest.mark.parametrize("text", ["", "cheap", "-2", "2.5/month"])
+def test_a_price_in_the_cluster_file_counts_until_one_is_given():
+    cluster = cluster_from({"cluster": {"price": "EUR 2.5/gpu-h"}}, shipped("links"))
+    declared, given = prices_of(None, None, None, None, cluster), prices_of("3", None, None, None, cluster)
+    assert (declared.per_worker_hour, declared.currency) == (2.5, "EUR")
+    assert (given.per_worker_hour, given.currency) == (3.0, "")
+
+
+def test_a_report_counts_in_the_price_that_is_given(tmp_path, capsys):
+    table = tmp_path / "times.csv"
+    table.write_text(_GOOD)
+    assert exit_code(["report", str(table), "--text", "--price", "EUR 3.6/gpu-h"]) == 0
+    said = capsys.readouterr().out
+    assert "cost (EUR)" in said
+    assert "8.00" in said  # 8,000 s on one worker
+    assert "no price was given" not in said
+
+
+@pytest.mark.parametrize("text", ["", "cheap", "-2", "2.5/month", "EUR 2.5 USD/gpu-h"])
 def test_what_is_not_a_price_is_refused(text):
     with pytest.raises(UsageError):
-        price_from(text, shipped("prices"))
+        price_from(text)
 
 
 def test_every_hardware_constant_carries_its_source_and_date():
-    for name in ("gpus", "links", "prices"):
+    for name in ("gpus", "links"):
         for row in shipped(name).values():
             assert row["source"]
             assert row["date"] == "2026-11-15"

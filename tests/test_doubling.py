@@ -1,6 +1,7 @@
 """One gain for one doubling: the sentence, the thresholds and the advice cannot contradict one another."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -155,6 +156,18 @@ def test_strong_scaling_gets_advice_and_its_global_batch_stays():
     assert found.verdict.startswith(f"Use {advice['knee'].workers} workers")
     assert advice["fastest"].workers == 4
     assert advice["fastest"].condition == "measured; the global batch stays 128"
+
+
+def test_a_count_that_diverged_is_not_what_to_use():
+    study = Study(_MNIST, steps=20, warmup=WARMUP, repeats=3, workers=(1, 2, 4), per_worker_batch=(32,))
+    results = [
+        replace(
+            steady(t.point.workers, 0.1, point=t.point, repeat=t.repeat),
+            state="diverged" if t.point.workers == 4 else "ok",
+        )
+        for t in plan_study(study).trials
+    ]
+    assert study_analysis(study, results, {}).verdict.startswith("Use 2 workers")
 
 
 def test_what_is_foreseen_to_pay_is_said_beside_what_was_measured():

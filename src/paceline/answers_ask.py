@@ -32,6 +32,7 @@ class Cluster:
     probes: tuple[LinkProbe, ...] = ()  # what was probed counts for more than what was declared
     specs: Mapping[LinkClass, LinkSpec] = field(default_factory=dict)  # what the links promise
     devices_per_node: int | None = None  # as the workers saw them
+    price: Prices | None = None  # what a worker or node costs an hour, as declared
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
     [cluster]                                    [links.inside]            [links.between]
     workers_per_node = 4                         kind = "pcie3"            kind = "tcp"
     gradient_bytes = 44_695_848                                            gbit_per_s = 50
+    price = "EUR 2.5/gpu-h"
 
 A link may also give bytes_per_s and latency_s outright (measured = true: a probe saw them).
 """
@@ -50,24 +51,36 @@ def cluster_from(data: Data, kinds: Mapping[str, Mapping[str, object]]) -> Clust
         between=_link(links, "between", known),
         gradient_bytes=size,
         description=str(general.get("name", "")),
+        price=_price(general),
         specs={name: spec for name in _CLASSES if (spec := _spec(links, name, known)) is not None},
     )
 
 
-def price_from(text: str, shipped: Mapping[str, Mapping[str, object]]) -> Prices:
-    """`2.5/gpu-h`, `2.5` (per worker and hour), `40/node-h`, or the name of a shipped price."""
-    if text in shipped:
-        row = shipped[text]
-        return Prices(per_worker_hour=_number(row, "per_worker_hour"), currency=str(row.get("currency", "")))
+def price_from(text: str) -> Prices:
+    """`2.5/gpu-h`, `2.5` (per worker and hour), `40/node-h`; a currency before or after the number."""
     match = re.fullmatch(
-        r"\s*([A-Z$€£]{0,3})\s*([0-9]*\.?[0-9]+)\s*(?:/\s*(gpu|worker|device|node)[-_ ]?h(?:our)?)?\s*", text
+        r"\s*([A-Z$€£]{0,3})\s*([0-9]*\.?[0-9]+)\s*([A-Z$€£]{0,3})"
+        r"\s*(?:/\s*(gpu|worker|device|node)[-_ ]?h(?:our)?)?\s*",
+        text,
     )
-    if match is None:
-        raise UsageError(f"{text!r} is not a price", hint="write 2.5/gpu-h or 40/node-h")
-    value = float(match[2])
-    if match[3] == "node":
-        return Prices(per_node_hour=value, currency=match[1])
-    return Prices(per_worker_hour=value, currency=match[1])
+    if match is None or (match[1] and match[3]):
+        raise UsageError(f"{text!r} is not a price", hint="write 2.5/gpu-h, EUR 2.5/gpu-h or 40/node-h")
+    value, currency = float(match[2]), match[1] or match[3]
+    if match[4] == "node":
+        return Prices(per_node_hour=value, currency=currency)
+    return Prices(per_worker_hour=value, currency=currency)
+
+
+def _price(general: Data) -> Prices | None:
+    """What a cluster file says that a worker or node costs."""
+    price = general.get("price")
+    if price is None:
+        return None
+    if isinstance(price, (int, float)) and not isinstance(price, bool):
+        price = str(price)
+    if not isinstance(price, str):
+        raise UsageError(f"price = {price!r} in the cluster file", hint='write price = "EUR 2.5/gpu-h"')
+    return price_from(price)
 
 
 def _link(links: Data, name: str, known: Mapping[str, Transport]) -> LinkBelief | None:

@@ -28,8 +28,9 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
     voids = [finding for finding in findings if finding.level == "void"]
     if voids:
         return f"These measurements cannot be used: {voids[0].message}."
-    curve = told_curve(measured)
-    which = _name(curve[0]) if len({series(p.point) for p in measured}) > 1 else ""
+    sound = [p for p in measured if p.state == "ok"] or measured
+    curve = told_curve(sound)
+    which = _name(curve[0]) if len({series(p.point) for p in sound}) > 1 else ""
     text = scaling_text(curve, which=which, limit=_limit) if doublings(curve) else _one_count(curve[0])
     if {finding.id for finding in findings if finding.level == "doubt"} & _NOT_TOGETHER:
         text += " But the workers did not train one network together: see the findings."

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from paceline.analysis_json import analysis_data
-from paceline.cli.analyze_cmd import ProbeFolder, analysis_of, ask_of, cluster_of, prices_of
+from paceline.cli.analyze_cmd import Price, ProbeFolder, analysis_of, ask_of, cluster_of, prices_of
 from paceline.cli.table_text import advice_text
 
 __all__ = ["advise"]
@@ -26,7 +26,7 @@ def advise(
         Path | None, typer.Option(help="What is known of the machines and links (cluster.toml).")
     ] = None,
     probe: ProbeFolder = None,
-    price: Annotated[str | None, typer.Option(help="2.5/gpu-h or 40/node-h.")] = None,
+    price: Price = None,
     deadline: Annotated[str | None, typer.Option(help="The training must end within: 8 h, 01:30:00.")] = None,
     budget: Annotated[float | None, typer.Option(help="The training may cost at most this much.")] = None,
     value: Annotated[
@@ -41,10 +41,9 @@ def advise(
     ] = False,
 ) -> None:
     """The fastest, the cheapest, the knee, by deadline and budget, each with its condition."""
-    prices = replace(prices_of(price, deadline, budget, value), worker_watts=watts, epochs=epochs)
-    analysis, _ = analysis_of(
-        source, ask=ask_of(None, workers, None, prices), cluster=cluster_of(cluster), probe=probe
-    )
+    machines = cluster_of(cluster)
+    prices = replace(prices_of(price, deadline, budget, value, machines), worker_watts=watts, epochs=epochs)
+    analysis, _ = analysis_of(source, ask=ask_of(None, workers, None, prices), cluster=machines, probe=probe)
     if json:
         json_module.dump(analysis_data(analysis), sys.stdout, indent=1, allow_nan=False, ensure_ascii=False)
         print()

@@ -33,6 +33,14 @@ ProbeFolder = Annotated[
 ]
 
 
+Price = Annotated[
+    str | None,
+    typer.Option(
+        help="What a device or node costs: 2.5/gpu-h, EUR 40/node-h.  [default: price in the cluster file]"
+    ),
+]
+
+
 class TimeIs(StrEnum):
     """What a column that is only called time holds."""
 
@@ -64,7 +72,7 @@ def analyze(
     time: Annotated[
         TimeIs | None, typer.Option(help="What a column called only time or seconds holds.")
     ] = None,
-    price: Annotated[str | None, typer.Option(help="2.5/gpu-h or 40/node-h.")] = None,
+    price: Price = None,
     deadline: Annotated[str | None, typer.Option(help="The training must end within: 8 h, 01:30:00.")] = None,
     budget: Annotated[float | None, typer.Option(help="The training may cost at most this much.")] = None,
     json: Annotated[
@@ -73,8 +81,9 @@ def analyze(
     html: Annotated[Path | None, typer.Option(help="Write the report page here.")] = None,
 ) -> None:
     """Speed-up, fit, projection with intervals or refusal, doubts and advice, from measurements."""
-    ask = ask_of(fit_up_to, project, at, prices_of(price, deadline, budget, None))
-    analysis, understood = analysis_of(source, ask=ask, cluster=cluster_of(cluster), time=time, probe=probe)
+    machines = cluster_of(cluster)
+    ask = ask_of(fit_up_to, project, at, prices_of(price, deadline, budget, None, machines))
+    analysis, understood = analysis_of(source, ask=ask, cluster=machines, time=time, probe=probe)
     if html is not None:
         write_html(analysis, html, name=source.stem)
     if json:
@@ -125,9 +134,16 @@ def ask_of(fit_up_to: int | None, project: str | None, at: Path | None, prices: 
     )
 
 
-def prices_of(price: str | None, deadline: str | None, budget: float | None, value: float | None) -> Prices:
-    """What resources cost and what is wanted."""
-    prices = Prices() if price is None else price_from(price, shipped("prices"))
+def prices_of(
+    price: str | None,
+    deadline: str | None,
+    budget: float | None,
+    value: float | None,
+    cluster: Cluster | None = None,
+) -> Prices:
+    """What resources cost and what is wanted; the price of the command line counts for more than the cluster's."""
+    declared = None if cluster is None else cluster.price
+    prices = price_from(price) if price is not None else declared or Prices()
     return replace(
         prices,
         deadline_s=None if deadline is None else duration(deadline),

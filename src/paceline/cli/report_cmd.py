@@ -15,6 +15,8 @@ import typer
 
 from paceline.advise_options import planned
 from paceline.analysis_json import analysis_from
+from paceline.answers import Ask
+from paceline.cluster import price_from
 from paceline.errors import StudyError, UsageError
 from paceline.records import Analysis
 from paceline.report import draw
@@ -60,6 +62,9 @@ def report(
         float | None, typer.Option(min=0, help="Resources for so many epochs, where an epoch was timed.")
     ] = None,
     trainings: Annotated[int, typer.Option(min=1, help="Resources for so many trainings.")] = 1,
+    price: Annotated[
+        str | None, typer.Option(help="What a device or node costs: 2.5/gpu-h, EUR 40/node-h.")
+    ] = None,
 ) -> None:
     """Render one page that needs nothing else, or Markdown, LaTeX, CSV, text and figures for a paper.
 
@@ -76,7 +81,8 @@ def report(
         )
     if samples is not None and epochs is not None:
         raise UsageError("--samples and --epochs both say how long a training is", hint="give one of them")
-    found = [(source, _analysis_at(source)) for source in sources]
+    ask = Ask() if price is None else Ask(prices=price_from(price))
+    found = [(source, _analysis_at(source, ask)) for source in sources]
     if samples is not None or epochs is not None or trainings > 1:
         plan = partial(_with_plan, samples=samples, epochs=epochs, trainings=trainings)
         found = [(source, plan(source, analysis)) for source, analysis in found]
@@ -155,22 +161,26 @@ def _printed(form: str, studies: Studies, figures: Path | None) -> str:
     )
 
 
-def _analysis_at(path: Path) -> Analysis:
+def _analysis_at(path: Path, ask: Ask) -> Analysis:
     if (path / "study.toml").exists():
         from paceline.cli.answer import analysis_of_folder
 
         folder = StudyFolder(path)
-        return analysis_of_folder(folder, read_study(folder.study_toml))
+        return analysis_of_folder(folder, read_study(folder.study_toml), ask=ask)
     if path.is_dir() and not (path / "analysis.json").exists():
         raise StudyError(
             f"there is no study at {path}", hint="name a study folder, an analysis.json or a table"
         )
     if path.is_dir() or path.suffix == ".json":
+        if ask != Ask():
+            raise UsageError(
+                f"{path} holds answers without a price",
+                hint="name the study or the table that they come from",
+            )
         return read_analysis(path / "analysis.json" if path.is_dir() else path)
-    from paceline.answers import Ask
     from paceline.cli.analyze_cmd import analysis_of
 
-    return analysis_of(path, ask=Ask(), cluster=None)[0]
+    return analysis_of(path, ask=ask, cluster=None)[0]
 
 
 def read_analysis(path: Path) -> Analysis:

@@ -9,6 +9,6 @@ from typing import Literal
 __all__ = ["shipped"]
 
 
-def shipped(name: Literal["gpus", "links", "prices", "datasets"]) -> dict[str, dict[str, object]]:
+def shipped(name: Literal["gpus", "links", "datasets"]) -> dict[str, dict[str, object]]:
     """One of the shipped files, as its rows by name."""
     return tomllib.loads(files("paceline.data").joinpath(f"{name}.toml").read_text("utf-8"))

@@ -15,6 +15,7 @@ from paceline.report.step_charts import time_unit
 from paceline.units import duration_text, estimate_text, percent_text, rate_text
 
 __all__ = [
+    "asked_table",
     "convergence_table",
     "fit_table",
     "projection_table",
@@ -23,6 +24,18 @@ __all__ = [
     "resource_table",
     "source_table",
 ]
+
+
+def asked_table(analysis: Analysis) -> Table | None:
+    """The questions of a recipe, each beside the first line of its answer."""
+    rows = tuple(
+        (answer.question if first else "", line)
+        for answer in analysis.answers
+        for first, line in zip((True, *(False for _ in answer.lines)), answer.lines, strict=False)
+    )
+    columns = (Column("question", number=False), Column("answer", number=False))
+    caption = "What the recipe asks, answered from this study alone."
+    return Table("asked", caption, columns, rows) if rows else None
 
 
 def recommendation_table(analysis: Analysis) -> Table | None:
@@ -92,7 +105,7 @@ def resource_table(analysis: Analysis) -> Table | None:
     if decision.cost_unit == "worker-hours":  # then it is the column of worker hours again
         columns = columns[:5] + columns[6:]
         rows = tuple(row[:5] + row[6:] for row in rows)
-        caption += f" Costs in {hours}: no price was given."
+        caption += f" Costs in {hours}: no price was given (paceline report STUDY --price 2.5/gpu-h)."
     return Table("resources", caption, columns, rows)
 
 
