@@ -66,6 +66,7 @@ class Cluster:
 
     folder: Path
     nodes: tuple[str, ...]
+    before: dict[str, tuple[str, ...]] = field(default_factory=dict)  # words before a node's slurmd
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -90,7 +91,8 @@ class Cluster:
         return next((w.partition("=")[2] for w in shown.split() if w.startswith("JobState=")), "GONE")
 
     def start_node(self, name: str) -> None:
-        self.daemons[name] = _daemon(self, "slurmd", "-D", "-N", name, "-f", self.folder / "slurm.conf")
+        words = (*self.before.get(name, ()), "slurmd", "-D")
+        self.daemons[name] = _daemon(self, *words, "-N", name, "-f", self.folder / "slurm.conf")
 
     def lose_node(self, name: str) -> None:
         """As if its power was cut: the slurmd and everything it started are gone at once."""
@@ -118,7 +120,9 @@ def absent() -> str | None:
 
 
 @contextmanager
-def cluster(folder: Path, *, nodes: int = 2, grace_s: int = 0) -> Iterator[Cluster]:
+def cluster(
+    folder: Path, *, nodes: int = 2, grace_s: int = 0, before: dict[str, tuple[str, ...]] | None = None
+) -> Iterator[Cluster]:
     """A Slurm of so many nodes of two cores each; afterwards nothing of it is left, whatever happened."""
     host, ports = socket.gethostname().partition(".")[0], _free_ports(nodes + 1)
     names = tuple(f"n{index}" for index in range(1, nodes + 1))
@@ -131,7 +135,7 @@ def cluster(folder: Path, *, nodes: int = 2, grace_s: int = 0) -> Iterator[Clust
     (folder / "slurm.conf").write_text(text)
     (folder / "munge.key").write_bytes(os.urandom(128))
     (folder / "munge.key").chmod(0o400)
-    made = Cluster(folder, names)
+    made = Cluster(folder, names, before or {})
     with ExitStack() as ending:
         ending.callback(_end, made)
         files = {"socket": "munge.socket", "key-file": "munge.key", "log-file": "munge.log"}

@@ -18,6 +18,7 @@ from paceline.launch.slurm import SlurmLauncher
 from paceline.launch.slurm_client import steps
 from paceline.records import Allocation
 from paceline.slurm import Job, sbatch_script
+from paceline.store.claims import holders
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
 from tests.desk import DESK, SCRIPTS, SMALL, desk, environment, processes_of
@@ -126,6 +127,68 @@ def test_a_finished_study_is_analysed_again_without_a_job(measured):
     assert again.returncode == 0, again.stderr
     assert [point["workers"] for point in json.loads(again.stdout)["points"]] == [1, 2]
     assert len(jobs_of(root)) == 1
+
+
+# ------------------------------------------------------------------ an array, one task of which is lost
+
+TRAINING = """
+import argparse, time, torch
+from paceline_agent import mark
+
+flags = argparse.ArgumentParser()
+flags.add_argument("--seed", type=int)
+seed = flags.parse_args().seed
+network = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+for epoch in range(1, 5):
+    for _ in range(4):
+        optimizer.zero_grad()
+        network(torch.ones(2, 4)).square().mean().backward()
+        optimizer.step()
+        time.sleep(0.15)
+    mark("val_accuracy", 0.2 * epoch + 0.01 * seed)
+"""
+
+
+@pytest.fixture(scope="module")
+def shared_out(slurm, tmp_path_factory):
+    """Two tasks on two nodes, each in its training, when the shell and one task are killed; then a desk comes back."""
+    where = tmp_path_factory.mktemp("shared_out")
+    (where / "train.py").write_text(TRAINING)
+    asked = ("--on", "slurm", "--nodes", "1", "--threads", "2", "--to-accuracy", "0.5", "--seeds", "2")
+    shell = Watching(*asked, "--seed-flag", "--seed", "--out", "s", "train.py", cwd=where, name="shell")
+    beats = [where / "s" / "trials" / f"n1-w1-{seed}" / "heartbeat-0" for seed in (1, 2)]
+    wait_for(lambda: all(beat.exists() for beat in beats), shell.log)
+    shell.process.kill()
+    shell.process.wait()
+    job, before = jobs_of(where / "s")[0], holders(StudyFolder(where / "s"))
+    slurm.call("scancel", "--signal=KILL", "--full", f"{job}_2")
+    second = desk("study", "s", cwd=where, timeout=300)
+    return where / "s", job, before, second
+
+
+def test_tasks_of_an_array_work_at_once_each_on_its_own_trial(shared_out):
+    _, job, before, _ = shared_out
+    assert {number for number, _ in before.values()} == {1}
+    assert {holder.task for _, holder in before.values()} == {f"{job}_1", f"{job}_2"}
+
+
+def test_another_task_takes_up_what_a_killed_one_left(shared_out):
+    root, job, before, second = shared_out
+    assert second.returncode == 0, second.stderr
+    assert states_of(root) == {"n1-w1-1": "ok", "n1-w1-2": "ok"}
+    lost = next(trial for trial, (_, holder) in before.items() if holder.task == f"{job}_2")
+    number, taken = holders(StudyFolder(root))[lost]
+    assert (number, taken.task) == (2, f"{job}_1")
+    assert jobs_of(root) == [job]
+
+
+def test_a_desk_that_comes_back_tells_of_every_task(shared_out):
+    _, job, _, second = shared_out
+    assert f"is under way: job {job}: task" in second.stderr
+    assert "; task 2 was cancelled" in second.stderr
+    assert "trial n1-w1-1" in second.stderr
+    assert "trial n1-w1-2" in second.stderr
 
 
 # ------------------------------------------------------------------ a job that somebody cancels

@@ -6,6 +6,7 @@ without the other. Slurm's controller serves everybody: it is asked every few se
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,8 +26,8 @@ from paceline.store.lock import locked
 from paceline.store.paths import StudyFolder
 from paceline.store.slurm_file import add_job, newest_job
 from paceline.store.study_file import write_study
-from paceline.store.trial_files import read_results, remove_incomplete, set_aside_failed
-from paceline.store.worker_files import heartbeats
+from paceline.store.trial_files import complete_trials, read_results, remove_incomplete, set_aside_failed
+from paceline.store.worker_files import heartbeats, look_again
 
 __all__ = ["attached", "follow", "hand_in", "job_name", "write_script"]
 
@@ -119,6 +120,8 @@ def follow(
     until = clock.monotonic_s() + (_LAG_S if job.state == "COMPLETED" else _LOOK_S)
     while eyes.look() and clock.monotonic_s() < until:
         clock.pause(_LOOK_S)
+        for trial_id in eyes.under_way:
+            look_again(folder.trial(trial_id))
     return job
 
 
@@ -159,11 +162,11 @@ class _Eyes:
         return len(missing(self._plan, self._results, self._study))
 
     def _committed(self) -> frozenset[str]:
-        return frozenset(path.parent.name for path in self._folder.trials.glob("*/trial.json"))
+        return frozenset(path.name for path in complete_trials(self._folder))
 
     def _under_way(self, marks: frozenset[str]) -> list[Trial]:
         """The trials whose folder is there without its commit mark: one, or one of every task of an array."""
-        names = {path.name for path in self._folder.trials.glob("*/") if path.name not in marks}
+        names = set(os.listdir(self._folder.trials)) - marks
         return [trial for trial in self._plan.trials if trial.id in names]
 
 

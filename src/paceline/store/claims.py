@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,8 +31,8 @@ class Holder:
 def holders(folder: StudyFolder) -> dict[str, tuple[int, Holder | None]]:
     """The newest claim on every trial, with its number; the holder None where the file cannot be read."""
     newest: dict[str, int] = {}
-    for path in folder.claims.iterdir() if folder.claims.is_dir() else ():
-        trial_id, _, number = path.name.rpartition(".")
+    for name in _names(folder):
+        trial_id, _, number = name.rpartition(".")
         if trial_id and number.isdigit():
             newest[trial_id] = max(int(number), newest.get(trial_id, 0))
     return {trial_id: (number, _held(folder, trial_id, number)) for trial_id, number in newest.items()}
@@ -64,8 +63,16 @@ def claim(folder: StudyFolder, trial_id: str, number: int, holder: Holder) -> bo
 
 
 def clear_claims(folder: StudyFolder) -> None:
-    """Forget every claim. Only while no task lives."""
-    shutil.rmtree(folder.claims, ignore_errors=True)
+    """Forget every claim. Only while no task lives. The folder stays: nodes may have it in mind."""
+    for name in _names(folder):
+        (folder.claims / name).unlink(missing_ok=True)
+
+
+def _names(folder: StudyFolder) -> list[str]:
+    try:
+        return os.listdir(folder.claims)
+    except FileNotFoundError:
+        return []
 
 
 def _held(folder: StudyFolder, trial_id: str, number: int) -> Holder | None:

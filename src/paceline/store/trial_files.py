@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from paceline.store.worker_files import look_again, worker_records
 
 __all__ = [
     "commit",
+    "complete_trials",
     "first_started",
     "is_complete",
     "prepare",
@@ -64,14 +66,19 @@ def is_complete(folder: StudyFolder, trial_id: str) -> bool:
     """Whether a trial has its commit mark as the server of a network file system has it, not as it was once seen."""
     look_again(folder.trials)
     look_again(folder.trial(trial_id))
-    return (folder.trial(trial_id) / _COMMIT).exists()
+    return _is_marked(folder.trial(trial_id))
+
+
+def complete_trials(folder: StudyFolder) -> list[Path]:
+    """The folders of complete trials, by name."""
+    return [path for path in _trial_folders(folder) if _is_marked(path)]
 
 
 def read_results(folder: StudyFolder) -> tuple[TrialResult, ...]:
     """Every complete trial, in the order in which they were run."""
     found = []
-    for path in sorted(folder.trials.glob(f"*/{_COMMIT}")):
-        found.append(read_result(path.parent))
+    for path in complete_trials(folder):
+        found.append(read_result(path))
     return tuple(result for _, result in sorted(found, key=lambda pair: pair[0]))
 
 
@@ -90,9 +97,9 @@ def read_result(trial: Path) -> tuple[str, TrialResult]:
 def first_started(folder: StudyFolder) -> str | None:
     """When the first complete trial began."""
     dates = []
-    for path in folder.trials.glob(f"*/{_COMMIT}"):
+    for path in complete_trials(folder):
         try:
-            dates.append(str(json.loads(path.read_text(encoding="utf-8"))["started"]))
+            dates.append(str(json.loads((path / _COMMIT).read_text(encoding="utf-8"))["started"]))
         except (OSError, ValueError, KeyError, TypeError):  # reading its result says what is wrong with it
             continue
     return min(dates, default=None)
@@ -100,11 +107,7 @@ def first_started(folder: StudyFolder) -> str | None:
 
 def remove_incomplete(folder: StudyFolder) -> tuple[str, ...]:
     """Remove the folders of trials that were never committed; their names."""
-    if not folder.trials.is_dir():
-        return ()
-    lost = [
-        path for path in sorted(folder.trials.iterdir()) if path.is_dir() and not (path / _COMMIT).exists()
-    ]
+    lost = [path for path in _trial_folders(folder) if not _is_marked(path)]
     for path in lost:
         shutil.rmtree(path)
     return tuple(path.name for path in lost)
@@ -119,6 +122,22 @@ def set_aside_failed(folder: StudyFolder) -> tuple[str, ...]:
         number = sum(1 for path in aside.iterdir() if path.name.startswith(f"{trial_id}.")) + 1
         folder.trial(trial_id).rename(aside / f"{trial_id}.{number}")
     return tuple(failed)
+
+
+def _trial_folders(folder: StudyFolder) -> list[Path]:
+    try:
+        with os.scandir(folder.trials) as entries:
+            return sorted(Path(entry.path) for entry in entries if entry.is_dir())
+    except FileNotFoundError:
+        return []
+
+
+def _is_marked(trial: Path) -> bool:
+    """By listing: a client of a network file system goes on denying a name that it was asked for too early."""
+    try:
+        return _COMMIT in os.listdir(trial)
+    except FileNotFoundError:
+        return False
 
 
 def _result(data: Mapping[str, object], path: Path) -> TrialResult:
