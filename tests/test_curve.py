@@ -200,9 +200,12 @@ def test_a_worker_that_is_late_for_want_of_data_is_said_to_be():
     early = [sample(k, 0.1, 0.08, input_s=0.005) for k in KS]
     late = [sample(k, 0.1, 0.005, input_s=0.075) for k in KS]
     found = findings_of([result([worker(0, early), worker(1, late)], point=at[2])])
-    said = next(f for f in found if f.id == "straggler")
+    said = next(f for f in found if f.id == "late-data")
     assert said.message.endswith("worker 1 stands out in 1 of 1 launch: it waits 70.0 ms longer for its data")
     assert said.hint == "more data-loader workers, or cheaper decoding"
+    results = [steady(1, 0.1, point=at[1]), result([worker(0, early), worker(1, late)], point=at[2])]
+    text = study_analysis(study(), results, {}).verdict
+    assert "75% of each step is waiting for a worker whose data come late" in text
 
 
 def test_where_nobody_stands_out_no_worker_is_to_be_looked_at():
@@ -293,6 +296,45 @@ def test_one_count_says_nothing_about_scaling():
     asked = study(workers=(1,))
     text = study_analysis(asked, [steady(1, 0.1, point=points(asked)[1])], {}).verdict
     assert "one count says nothing about scaling" in text
+
+
+def test_workers_that_exchange_nothing_are_never_recommended():
+    text = study_analysis(study(), both(0.1, 0.1, exchanges=(), exchanged_bytes=0), {}).verdict
+    assert text.startswith("No answer: the workers did not train one network together.")
+    assert "Use" not in text
+
+
+def test_a_count_that_failed_is_in_the_sentence():
+    at = points(study())
+    results = [steady(1, 0.1, point=at[1]), result([], point=at[2], state="crashed")]
+    text = study_analysis(study(), results, {}).verdict
+    assert text == "1 worker: 320 samples/s. 2 workers did not get through (crashed): worker 0: crashed."
+
+
+def test_computing_that_takes_longer_on_shared_cores_is_what_limits():
+    analysis = study_analysis(study(), both(0.1, 0.19), {})
+    assert "computing takes 1.90x as long as at 1 worker" in analysis.verdict
+    said = next(f for f in analysis.findings if f.id == "slower-computing")
+    assert said.value == pytest.approx(0.09 / 0.19, rel=0.01)
+    assert "slower-computing" not in ids(study_analysis(study(), both(0.1, 0.105), {}).findings)
+
+
+def test_exchange_that_was_not_seen_is_not_said_to_be_short():
+    at = points(study())
+    results = [steady(1, 0.1, point=at[1], repeat=r) for r in (1, 2, 3)]
+    results += [steady(2, 0.19, point=at[2], repeat=r, wait_s=None) for r in (1, 2, 3)]
+    assert (
+        "what exchange and late workers take could not be seen"
+        in study_analysis(study(), results, {}).verdict
+    )
+
+
+def test_others_who_took_much_of_the_machine_are_in_the_sentence():
+    window = {"wall_s": 1.0, "own_cpu_s": 1.0, "host_busy_s": 33.0, "host_steal_s": 0.0}
+    text = study_analysis(study(), changed(both(0.1, 0.105), window=window), {}).verdict
+    assert text.startswith("Use 2 workers")
+    assert "Other processes took up to 50% of the cores meanwhile: measure again when it is quiet." in text
+    assert "Other processes" not in study_analysis(study(), both(0.1, 0.105), {}).verdict
 
 
 def test_nothing_measured_is_said_with_its_reason():

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
 from paceline.backends import backend_findings
-from paceline.check_limits import agent_troubles, limits
+from paceline.check_limits import agent_troubles, limits, slower_computing
 from paceline.check_noise import noise
 from paceline.curve import Launches
 from paceline.records import Finding, Profile, TrialResult
@@ -35,6 +35,7 @@ def study_findings(groups: Sequence[Launches], profiles: Sequence[Profile]) -> t
             found += limits(group, profile)
             found += agent_troubles(group, profile)
             found += throttling(group.point, group.uses)
+    found += slower_computing(profiles)
     found += _horovod(groups)
     found += _learning_rate(groups)
     found += backend_findings(groups, profiles)

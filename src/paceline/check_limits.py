@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 
-from paceline.curve import Launches
+from paceline.curve import Launches, series
 from paceline.records import Finding, Profile
 from paceline.units import bytes_text, duration_text, percent_text
 
-__all__ = ["agent_troubles", "limits"]
+__all__ = ["agent_troubles", "limits", "slower_computing", "slower_computing_s"]
 
 INPUT_RATIO = 0.10
 WIRE_RATIO = 0.15
 STRAGGLE_RATIO = 0.10
+SLOWER_RATIO = 0.10
 OVERHEAD_RATIO = 0.01
 OVERHEAD_S = 1e-4
 _MOSTLY = 0.5  # of a lag: what explains this share of it is its cause
@@ -25,9 +26,9 @@ def limits(group: Launches, profile: Profile) -> Iterator[Finding]:
     if step is None:
         return
     if profile.straggle_s and profile.straggle_s.value > STRAGGLE_RATIO * step.value:
-        who, hint = _late(group)
+        kind, who, hint = _late(group)
         yield Finding(
-            "straggler",
+            kind,
             "note",
             f"{point.id}: {duration_text(profile.straggle_s.value)} of each {duration_text(step.value)} step are spent "
             f"waiting for late workers; {who}",
@@ -61,14 +62,12 @@ def limits(group: Launches, profile: Profile) -> Iterator[Finding]:
         )
 
 
-def _late(group: Launches) -> tuple[str, str]:
-    """Who is late and why, as far as it was seen, and what to look at."""
+def _late(group: Launches) -> tuple[str, str, str]:
+    """The kind of lateness, who is late and why, as far as it was seen, and what to look at."""
     named = [part for part in group.splits if part.slowest_worker is not None]
     if not named:
-        return (
-            "now one, now another: none stands out",
-            "look at what disturbs them: other processes, uneven samples",
-        )
+        hint = "look at what disturbs them: other processes, uneven samples"
+        return "straggler", "now one, now another: none stands out", hint
     workers = [part.slowest_worker for part in named]
     rank = max(set(workers), key=workers.count)
     launches = f"{workers.count(rank)} of {len(group.splits)} launch{'es' if len(group.splits) > 1 else ''}"
@@ -80,8 +79,42 @@ def _late(group: Launches) -> tuple[str, str]:
     ]
     if len(by_data) * 2 > len(named):
         waits = duration_text(median(by_data))
-        return f"{who}: it waits {waits} longer for its data", "more data-loader workers, or cheaper decoding"
-    return who, "look at that worker's host: other processes, clocks, its share of the data"
+        why = f"{who}: it waits {waits} longer for its data"
+        return "late-data", why, "more data-loader workers, or cheaper decoding"
+    return "straggler", who, "look at that worker's host: other processes, clocks, its share of the data"
+
+
+def slower_computing(profiles: Sequence[Profile]) -> Iterator[Finding]:
+    """Where the same work on every worker takes longer than on the fewest: they share cores, caches, memory, power."""
+    for profile in profiles:
+        alike = [p for p in profiles if series(p.point) == series(profile.point) and p.compute_s]
+        base = min(alike, key=lambda p: p.point.workers, default=None)
+        longer_s = None if base is None else slower_computing_s(base, profile)
+        step = profile.step_s
+        if base is None or base.compute_s is None or profile.compute_s is None or step is None:
+            continue
+        if longer_s is not None and longer_s > SLOWER_RATIO * step.value:
+            yield Finding(
+                "slower-computing",
+                "note",
+                f"{profile.point.id}: computing takes {duration_text(profile.compute_s.value)} of a step, "
+                f"{duration_text(base.compute_s.value)} at {base.point.id}: "
+                "the workers of a machine share its cores, caches, memory and power",
+                value=longer_s / step.value,
+                threshold=SLOWER_RATIO,
+                hint="leave cores free, fewer workers on a machine, or another machine",
+            )
+
+
+def slower_computing_s(base: Profile, profile: Profile) -> float | None:
+    """How much longer a step's computing (input left out) takes than at `base` with the same batch per worker."""
+    same = profile.point.scaling == "weak" and profile.point.per_worker_batch == base.point.per_worker_batch
+    if not same or profile.compute_s is None or base.compute_s is None:
+        return None
+    own, alone = (
+        p.compute_s.value - (p.input_s.value if p.input_s else 0.0) for p in (profile, base) if p.compute_s
+    )
+    return max(0.0, own - alone)
 
 
 def agent_troubles(group: Launches, profile: Profile) -> Iterator[Finding]:

@@ -7,16 +7,19 @@ from the whole interval: a doubling whose interval lies on both sides of 1.5x is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from paceline.check_limits import slower_computing_s
 from paceline.curve import series
 from paceline.doubling import WORTH_PER_DOUBLING, Doubling, doublings, told_curve, worthwhile
-from paceline.records import Finding, Profile, Recommendation
+from paceline.records import Estimate, Finding, Profile, Recommendation
 from paceline.units import percent_text, range_text
 
 __all__ = ["scaling_text", "verdict", "with_outlook", "workers_text"]
 
-_NOT_TOGETHER = {"no-exchange", "replicas-differ", "same-data"}
+_NOT_TOGETHER = {"replicas-differ", "same-data"}
 _SMALL_RATIO = 0.05
+_BUSY_RATIO = 0.25  # of the cores, taken by others: a verdict from such a machine is worth a warning
 
 
 def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
@@ -31,10 +34,21 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
     sound = [p for p in measured if p.state == "ok"] or measured
     curve = told_curve(sound)
     which = _name(curve[0]) if len({series(p.point) for p in sound}) > 1 else ""
-    text = scaling_text(curve, which=which, limit=_limit) if doublings(curve) else _one_count(curve[0])
-    if {finding.id for finding in findings if finding.level == "doubt"} & _NOT_TOGETHER:
+    doubts = {finding.id for finding in findings if finding.level == "doubt"}
+    if "no-exchange" in doubts:
+        return (
+            "No answer: the workers did not train one network together. They exchanged no gradients, so their "
+            "speed-up means nothing; see the findings."
+        )
+    lost = _lost(profiles, curve)
+    if doublings(curve):
+        text = scaling_text(curve, which=which, limit=partial(_limit, findings, curve[0]))
+    else:
+        text = _one_count(curve[0], others=not lost)
+    text += lost
+    if doubts & _NOT_TOGETHER:
         text += " But the workers did not train one network together: see the findings."
-    return text
+    return text + _busy(findings)
 
 
 def scaling_text(
@@ -87,24 +101,60 @@ def _name(profile: Profile) -> str:
     return "".join(f", {part}" for part in (batch, point.backend or "", *flags) if part)
 
 
-def _limit(profile: Profile) -> str:
-    """The largest part of the step that is not computing, or that computing itself is the limit."""
+def _limit(findings: Sequence[Finding], base: Profile, profile: Profile) -> str:
+    """The largest part of the step that a lone worker does not have, or that computing itself is the limit."""
     step = profile.step_s
+    here = f"{profile.point.id}: "
+    by_data = any(f.id == "late-data" and f.message.startswith(here) for f in findings)
     parts = {
-        "wire time": profile.wire_s,
-        "waiting for late workers": profile.straggle_s,
-        "waiting for data": profile.input_s,
+        "wire time": _value(profile.wire_s),
+        f"waiting for {'a worker whose data come late' if by_data else 'late workers'}": _value(
+            profile.straggle_s
+        ),
+        "waiting for data": _value(profile.input_s),
+        "": slower_computing_s(base, profile),
     }
-    known = {name: part.value for name, part in parts.items() if part is not None}
+    known = {name: part for name, part in parts.items() if part is not None}
     if step is None or not known:
         return "what limits it could not be seen"
     name, largest = max(known.items(), key=lambda item: item[1])
     if largest < _SMALL_RATIO * step.value:
+        if profile.wire_s is None and profile.point.workers > 1:
+            return "what exchange and late workers take could not be seen"
         return "neither exchange, late workers nor data take 5% of a step: what remains is computing"
+    if name == "" and base.compute_s and profile.compute_s:
+        longer = profile.compute_s.value / base.compute_s.value
+        return f"computing takes {longer:.2f}x as long as at {workers_text(base.point.workers)}, on what workers share"
     return f"{percent_text(largest / step.value)} of each step is {name}"
 
 
-def _one_count(profile: Profile) -> str:
+def _value(part: Estimate | None) -> float | None:
+    return None if part is None else part.value
+
+
+def _lost(profiles: Sequence[Profile], curve: Sequence[Profile]) -> str:
+    """What is said of the first count beyond the measured ones that did not get through."""
+    most = max(p.point.workers for p in curve)
+    beyond = [
+        p for p in profiles if p.step_s is None and p.reason and p.state != "ok" and p.point.workers > most
+    ]
+    first = min(beyond, key=lambda p: p.point.workers, default=None)
+    if first is None:
+        return ""
+    return f" {workers_text(first.point.workers)} did not get through ({first.state}): {first.reason}."
+
+
+def _busy(findings: Sequence[Finding]) -> str:
+    """A word about others on the machine, where they took much of it."""
+    shares = [f.value for f in findings if f.id == "foreign-cpu" and f.value is not None]
+    most = max(shares, default=0.0)
+    if most <= _BUSY_RATIO:
+        return ""
+    return f" Other processes took up to {percent_text(most)} of the cores meanwhile: measure again when it is quiet."
+
+
+def _one_count(profile: Profile, *, others: bool) -> str:
+    """`others`: whether there may be a second count to measure."""
     rate, step = profile.throughput_per_s, profile.step_s
     speed = (
         f"{rate.value:.4g} samples/s"
@@ -113,7 +163,8 @@ def _one_count(profile: Profile) -> str:
         if step
         else "unknown speed"
     )
-    return f"{workers_text(profile.point.workers)}: {speed}; one count says nothing about scaling, measure another."
+    more = "; one count says nothing about scaling, measure another" if others else ""
+    return f"{workers_text(profile.point.workers)}: {speed}{more}."
 
 
 def workers_text(count: int) -> str:
