@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.cli.answer import finding_lines
+from paceline.cli.table_text import advice_text
 from paceline.cli.terminal import fitted, folded_table
 from paceline.records import Finding
 
@@ -63,3 +64,7 @@ def test_a_message_without_a_point_stays_as_it_is():
     assert list(finding_lines(plain, folder="s")) == [
         "note   the batch grows from 32 to 64: accuracy may change [lr-unscaled]"
     ]
+
+
+def test_no_advice_has_no_conditions():
+    assert advice_text(()) == ""

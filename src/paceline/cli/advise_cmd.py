@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +10,9 @@ import typer
 
 from paceline.analysis_json import analysis_data
 from paceline.cli.analyze_cmd import Price, ProbeFolder, analysis_of, ask_of, cluster_of, prices_of
+from paceline.cli.plan_text import print_json
 from paceline.cli.table_text import advice_text
+from paceline.records import Analysis
 
 __all__ = ["advise"]
 
@@ -45,12 +45,16 @@ def advise(
     prices = replace(prices_of(price, deadline, budget, value, machines), worker_watts=watts, epochs=epochs)
     analysis, _ = analysis_of(source, ask=ask_of(None, workers, None, prices), cluster=machines, probe=probe)
     if json:
-        json_module.dump(analysis_data(analysis), sys.stdout, indent=1, allow_nan=False, ensure_ascii=False)
-        print()
+        print_json(analysis_data(analysis))
         return
     print(analysis.verdict)
     print()
-    print(
-        advice_text(analysis.recommendations)
-        or "No advice: fewer than two comparable settings were measured."
-    )
+    print(advice_text(analysis.recommendations) or _no_advice(analysis))
+
+
+def _no_advice(analysis: Analysis) -> str:
+    """Why nothing is advised, and what would change that."""
+    refused = next(iter(analysis.refusals), None)
+    if refused is None:
+        return "No advice: fewer than two comparable settings were measured."
+    return f"No advice: {refused.reason}\n  try: {refused.would_help}"

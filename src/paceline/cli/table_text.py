@@ -63,7 +63,9 @@ def answers_text(analysis: Analysis) -> list[str]:
 
 
 def advice_text(recommendations: Sequence[Recommendation]) -> str:
-    """One line per goal, then each condition once, with the goals it belongs to."""
+    """One line per goal, then each condition once, with the goals it belongs to; nothing where nothing is advised."""
+    if not recommendations:
+        return ""
     lines: list[str] = []
     goals: dict[str, list[str]] = {}
     for recommendation in recommendations:
