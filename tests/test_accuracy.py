@@ -147,7 +147,7 @@ def test_advice_on_a_rule_is_the_measured_one_with_its_evidence_and_condition():
     advice = accuracy_advice(found, [NONE, SQRT, LINEAR], what="mnist", data="generated digits")
     rule = next(a for a in advice if a.goal == "lr-rule")
     assert rule.lr_rule == "sqrt"
-    assert "linear rule with warm-up 0 diverged on 1 of 3 seeds" in rule.text
+    assert "linear rule without warm-up diverged on 1 of 3 seeds" in rule.text
     assert "measured on mnist (generated digits), global batch 256, 5 epochs, 3 seeds each" in rule.condition
     assert rule.gain.low > 1.0
 
@@ -160,6 +160,57 @@ def test_advice_does_not_choose_between_rules_that_cannot_be_told_apart():
     found = accuracy_convergence(GOAL, noisy)
     rule = accuracy_advice(found, [NONE, SQRT], what="mnist", data=None)[-1]
     assert "not told apart from" in rule.text
+
+
+EVERY_EPOCH = Goal(metric="val_accuracy", epochs=5, seeds=3)
+
+
+def test_without_a_target_the_best_rule_is_named_with_those_it_cannot_be_told_from():
+    groups = [
+        launches(NONE, *(training(NONE, s, [0.90 + 0.01 * s]) for s in (1, 2, 3))),
+        launches(SQRT, *(training(SQRT, s, [0.91 + 0.01 * s]) for s in (1, 2, 3))),
+        launches(LINEAR, *(training(LINEAR, s, [0.50 + 0.01 * s]) for s in (1, 2, 3))),
+    ]
+    found = accuracy_convergence(EVERY_EPOCH, groups)
+    (rule,) = accuracy_advice(found, [NONE, SQRT, LINEAR], what="mnist", data=None)
+    assert rule.lr_rule == "sqrt"
+    assert rule.text.endswith("the best of 3; not told apart from no rule without warm-up")
+    (rule,) = accuracy_advice(
+        accuracy_convergence(EVERY_EPOCH, groups[1:]), [SQRT, LINEAR], what="mnist", data=None
+    )
+    assert rule.text.endswith("the best of 2, surely")
+
+
+def test_where_no_rule_reached_the_target_the_one_that_came_closest_is_told():
+    groups = [
+        launches(at, *(training(at, s, [value]) for s in (1, 2, 3)))
+        for at, value in ((NONE, 0.5), (SQRT, 0.8))
+    ]
+    advice = accuracy_advice(accuracy_convergence(GOAL, groups), [NONE, SQRT], what="mnist", data=None)
+    assert [(a.goal, a.lr_rule) for a in advice] == [("lr-rule", "sqrt")]
+
+
+def test_intervals_stay_within_what_a_metric_can_be():
+    groups = [launches(NONE, *(training(NONE, s, [x], name="val_mse") for s, x in ((1, 0.001), (2, 0.1))))]
+    goal = Goal(metric="val_mse", rises=False, epochs=1, seeds=2)
+    assert accuracy_convergence(goal, groups).comparisons[0].metric.low == 0.0
+    groups = [launches(NONE, *(training(NONE, s, [x]) for s, x in ((1, 0.8), (2, 1.0))))]
+    assert accuracy_convergence(EVERY_EPOCH, groups).comparisons[0].metric.high == 1.0
+
+
+def test_a_plateau_lies_within_the_epochs_that_were_trained():
+    late, early = [0.1, 0.1, 0.1, 0.9, 0.9, 0.9, 0.9, 0.9], [0.9] * 8
+    groups = [launches(NONE, training(NONE, 1, late), training(NONE, 2, early))]
+    stable = accuracy_convergence(EVERY_EPOCH, groups).comparisons[0].plateau_epoch
+    assert 1.0 <= stable.low <= stable.value <= stable.high <= 8.0
+
+
+def test_what_else_was_marked_stands_beside_the_metric_as_it_was_last():
+    result = training(NONE, 1, [0.5, 0.6])
+    marks = (*result.workers[0].marks, Mark("ridge", 0.3, 1, 110.0), Mark("ridge", 0.2, 2, 120.0))
+    result = replace(result, workers=(replace(result.workers[0], marks=marks),))
+    (one,) = accuracy_convergence(EVERY_EPOCH, [launches(NONE, result)]).comparisons
+    assert [(name, value.value) for name, value in one.beside] == [("ridge", 0.2)]
 
 
 def test_no_advice_on_rules_where_only_one_was_trained():

@@ -1,18 +1,32 @@
 """Recipes: each parses and plans in both sizes, asks what it can answer, and one is run to its answers."""
 
+import json
 import re
+from dataclasses import replace
 
 import pytest
 
+from paceline.analysis_json import analysis_data, analysis_from
 from paceline.plan import plan_study
 from paceline.recipe import PRESETS
 from paceline.recipe_learnt import QUESTIONS, learnt
-from paceline.records import Analysis, Comparison, Convergence, Estimate, Point, Profile, Refusal
+from paceline.records import (
+    AccuracyCurve,
+    Analysis,
+    Comparison,
+    Convergence,
+    Decision,
+    Estimate,
+    Point,
+    Profile,
+    Refusal,
+)
+from paceline.report.text import text_report
 from paceline.store.recipe_file import read_recipe, recipe_names
 from paceline.store.study_file import read_study, study_text
 from tests.desk import desk
 
-LABS = ("caltech", "cifar-resnet18", "deepwide", "fruit", "mnist", "steering", "vit-backends")
+LABS = ("caltech", "cifar-resnet18", "deepwide", "fruit", "large-batch", "mnist", "steering", "vit-backends")
 MOST_LAPTOP_TRIALS = 20  # about eight seconds each on two cores
 
 
@@ -52,7 +66,8 @@ def analysed(*points, **rest):
 
 def answers(name, analysis):
     recipe = read_recipe(name)
-    return {ask: text for ask, (_, text) in zip(recipe.asks, learnt(recipe, analysis), strict=True)}
+    _, *told, _ = learnt(recipe, analysis, recipe.studies["laptop"])
+    return {ask: "\n".join(answer.lines) for ask, answer in zip(recipe.asks, told, strict=True)}
 
 
 def test_what_was_not_measured_is_not_answered():
@@ -80,9 +95,7 @@ def test_a_cell_that_ran_out_of_memory_is_a_cell_of_the_map():
     cells = [(("--depth", "3"), ("--width", "8")), (("--depth", "12"), ("--width", "8"))]
     fits, lost = profile(1, varied=cells[0]), profile(1, varied=cells[1], state="oom")
     told = answers("deepwide", analysed(fits, lost))
-    rows = told["grid"].splitlines()
-    assert rows[1].split() == ["3", "100", "ms"]
-    assert rows[2].split() == ["12", "oom"]
+    assert told["grid"].splitlines() == ["depth 3: width 8: 100 ms", "depth 12: width 8: oom"]
     assert "depth 12, width 8: no memory left" in told["memory"]
 
 
@@ -92,13 +105,103 @@ def test_sixteen_workers_are_refused_with_what_would_help():
     assert text == "16 workers: refused, a node has 2 cores; measure 4 workers"
 
 
-def test_a_plateau_that_was_not_reached_is_a_lower_bound():
+def trained(workers, *, values=(0.5, 0.8), stable=None, censored=False, seconds=10.0, **rest):
+    """A configuration of two seeds, ten epochs of one second each after `seconds` of start-up."""
+    point = f"w{workers}-b32"
     c = Comparison(
-        "w1", 1, 32, 32, None, None, "1 worker", 1, 0, 0, 0, None, None, None, Estimate(0.8),
-        Estimate(8.0, 8.0, None), True, None, None, None, None,
+        point, workers, 32, 32 * workers, None, None, f"{workers} workers", 2, 0, 0, 0, None, None, None,
+        Estimate(max(values), max(values) - 0.01, max(values) + 0.01, 2),
+        None if stable is None else Estimate(stable, stable, None if censored else stable, 2),
+        censored, None, None, None, None,
     )  # fmt: skip
-    told = answers("caltech", analysed(profile(1), convergence=Convergence(comparisons=(c,))))
-    assert told["plateau"] == "1 worker: still getting better after epoch 8"
+    epochs = tuple(float(k) for k in range(1, 11))
+    curves = [
+        AccuracyCurve(
+            point, f"{point}-{seed}", seed, "ok", epochs, epochs, (max(values),) * 10, None, None, s
+        )
+        for seed, s in ((1, 10.0 + seconds), (2, 10.1 + seconds))
+    ]
+    return replace(c, **rest), curves
+
+
+def told_of(name, *made, **convergence):
+    comparisons, curves = zip(*made, strict=True)
+    found = Convergence(
+        metric="val_accuracy",
+        comparisons=comparisons,
+        curves=tuple(curve for own in curves for curve in own),
+        **convergence,
+    )
+    return answers(name, analysed(profile(1), convergence=found))
+
+
+def test_a_plateau_that_was_not_reached_is_a_lower_bound():
+    told = told_of("caltech", trained(1, stable=10.0, censored=True), trained(2, stable=4.0))
+    assert told["plateau"] == "1 workers: still getting better after epoch 10\n2 workers: epoch 4"
+    assert told["fastest"] == "1 workers: not stable in 10.0 s\n2 workers: 4.00 s of training"
+
+
+def test_two_configurations_that_are_as_fast_are_not_told_apart():
+    told = told_of("caltech", trained(1, stable=4.0), trained(2, stable=4.0))
+    assert told["fastest"].endswith("1 workers and 2 workers cannot be told apart")
+    told = told_of("caltech", trained(1, stable=8.0), trained(2, stable=4.0))
+    assert told["fastest"].endswith("first: 2 workers")
+
+
+def test_turnaround_counts_what_no_worker_shortens():
+    told = told_of("fruit", trained(1, seconds=10.0), trained(2, seconds=30.0))["turnaround"].splitlines()
+    assert "training 10.0 s, 1.00 s an epoch" in told[0]
+    assert told[2].startswith("75% of it was start-up and end at 2 workers")
+
+
+def test_a_loss_is_judged_beside_its_baselines():
+    beside = (
+        ("mean_angle_mse", Estimate(0.3)),
+        ("ridge_mse", Estimate(0.1)),
+        ("val_correlation", Estimate(1.0)),
+    )
+    good = trained(1, values=(0.05,), beside=beside)
+    bad = trained(2, values=(0.2,), beside=beside, difference=Estimate(-0.15, -0.2, -0.1, 2), epoch=10.0)
+    comparisons, curves = zip(good, bad, strict=True)
+    found = Convergence(
+        metric="val_mse", rises=False, comparisons=comparisons, curves=(*curves[0], *curves[1])
+    )
+    told = answers("steering", analysed(convergence=found))["loss"].splitlines()
+    assert told[1].endswith(
+        "0.1500 (0.1000 to 0.2000) worse than 1 workers after epoch 10: these seeds cannot tell"
+    )
+    assert told[2] == "to beat: mean_angle_mse 0.300, ridge_mse 0.100; surely better than each: 1 workers"
+
+
+def test_a_recipe_that_times_steps_says_where_accuracy_would_be_trained():
+    assert answers("mnist", analysed(profile(1)))["accuracy"].endswith("recipe run mnist --preset lab trains")
+    assert answers("fruit", analysed(profile(1)))["accuracy"] == "not measured"
+
+
+def test_steps_and_bytes_of_an_epoch_follow_the_data_that_were_seen():
+    seen = Decision("one epoch", "worker-hours", False, (), samples_per_epoch=6400)
+    points = [profile(2, batch=32, exchanged_bytes_per_step=Estimate(1e6))]
+    assert answers("mnist", analysed(*points, decision=seen))["steps"].endswith("100 at a global batch of 64")
+    assert (
+        "1.00 MB per step and worker, 100 MB in an epoch of 100 steps"
+        in (answers("vit-backends", analysed(*points, decision=seen))["bytes"])
+    )
+
+
+def test_counts_that_are_refused_for_one_reason_are_said_once():
+    refusals = tuple(Refusal(n, "more-workers-than-cores", "too few cores", f"measure {n}") for n in (4, 8))
+    text = answers("steering", analysed(refusals=refusals))["project"]
+    assert text == "4 and 8 workers: refused, too few cores; measure 4"
+
+
+def test_answers_are_part_of_the_analysis_and_of_every_report():
+    recipe = read_recipe("mnist")
+    analysis = replace(
+        analysed(profile(1)), answers=learnt(recipe, analysed(profile(1)), recipe.studies["laptop"])
+    )
+    assert analysis_from(json.loads(json.dumps(analysis_data(analysis)))).answers == analysis.answers
+    assert "What was asked" in text_report(analysis)
+    assert "How many steps has an epoch?" in text_report(analysis)
 
 
 def test_the_exchange_is_told_apart_and_the_remedy_follows_it():
@@ -106,6 +209,15 @@ def test_the_exchange_is_told_apart_and_the_remedy_follows_it():
     told = answers("cifar-resnet18", analysed(profile(2, compute_s=Estimate(0.05), **waits)))
     assert "compute 50.0 ms, wire 40.0 ms, late workers 10.0 ms" in told["exchange"]
     assert "50% of a step is exposed; a larger batch or --accumulate" in told["remedies"]
+
+
+def test_computing_beside_a_neighbour_is_compared_with_computing_alone():
+    alone, beside = (
+        profile(1, compute_s=Estimate(0.05, 0.04, 0.06, 3)),
+        profile(2, compute_s=Estimate(0.06, 0.06, 0.06, 3)),
+    )
+    text = answers("cifar-resnet18", analysed(alone, beside))["exchange"]
+    assert text.endswith("computing takes 1.2x (1.0-1.5x) that of one worker alone")
 
 
 def test_every_question_has_words_and_an_answer():
@@ -132,5 +244,5 @@ def test_a_recipe_answers_every_question(name, tmp_path):
     told = done.stdout.partition("What was asked")[2]
     assert "not measured" not in told
     if name == "deepwide":
-        assert re.search(r"^ +12 .* oom$", told, re.MULTILINE)
+        assert re.search(r"depth 12: .*width 32: oom$", told, re.MULTILINE)
         assert told.count("dB") == 8

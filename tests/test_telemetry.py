@@ -26,7 +26,7 @@ from paceline.records import (
     Workload,
 )
 from paceline.store.telemetry_files import telemetry
-from paceline.telemetry import throttling, use_of, use_over
+from paceline.telemetry import Use, share_over, throttling, use_of, use_over
 
 TRIAL = plan_study(Study(Workload("module", "t"), workers=(2,))).trials[0]
 
@@ -103,6 +103,12 @@ def test_launches_that_know_a_quantity_give_its_estimate():
     uses = [used(*busy(0, cores), workers=1) for cores in (1.0, 1.2)]
     assert use_over(uses, lambda use: use.cpu_ratio).n == 2
     assert use_over(uses, lambda use: use.gpu_ratio) is None
+
+
+def test_the_interval_of_a_share_ends_at_all_of_it():
+    uses = [Use(cpu_ratio=0.3), Use(cpu_ratio=0.9)]
+    assert use_over(uses, lambda use: use.cpu_ratio).high > 1.0
+    assert share_over(uses, lambda use: use.cpu_ratio).high == 1.0
 
 
 def test_a_process_is_sampled_from_outside_and_only_one_of_this_trial(tmp_path):

@@ -60,7 +60,7 @@ def accuracy_convergence(goal: Goal, groups: Sequence[Launches]) -> Convergence 
     last = min((curve.epochs[-1] for curve in every if curve.state == "ok"), default=None)
     first = next((curves[g.point.id] for g in groups if any(c.metric for c in curves[g.point.id])), [])
     found = [
-        _comparison(group, curves[group.point.id], goal, baseline=first, epoch=last)
+        _comparison(group, curves[group.point.id], goal, metric=metric, baseline=first, epoch=last)
         for group in groups
         if group.results
     ]
@@ -123,6 +123,7 @@ def accuracy_curve(result: TrialResult, metric: str, goal: Goal) -> AccuracyCurv
         metric=tuple(values),
         epochs_to_target=None if at is None else epochs[at],
         time_to_target_s=None if at is None else wall_s[at],
+        trial_s=result.wall_s,
     )
 
 
@@ -131,6 +132,7 @@ def _comparison(
     curves: Sequence[AccuracyCurve],
     goal: Goal,
     *,
+    metric: str,
     baseline: Sequence[AccuracyCurve],
     epoch: float | None,
 ) -> Comparison:
@@ -163,6 +165,7 @@ def _comparison(
         difference=difference,
         survives=survives,
         noise_scale=_noise(group),
+        beside=_beside(group, metric),
     )
 
 
@@ -200,7 +203,28 @@ def _metric_at(curve: AccuracyCurve, epoch: float | None) -> float | None:
 
 def _best(curves: Sequence[AccuracyCurve], goal: Goal) -> Estimate | None:
     choose = max if goal.rises else min
-    return estimate_signed([choose(curve.metric) for curve in curves if curve.metric])
+    return _bounded([choose(curve.metric) for curve in curves if curve.metric], share=goal.rises)
+
+
+def _beside(group: Launches, metric: str) -> tuple[tuple[str, Estimate], ...]:
+    """The other metrics that were marked, the last value of each seed: baselines, correlation, a held-out part."""
+    last: dict[str, list[float]] = {}
+    for result in group.results:
+        said = {mark.name: mark.value for mark in _marks(result) if mark.name not in {*_NOT_METRICS, metric}}
+        for name, value in said.items():
+            if math.isfinite(value):
+                last.setdefault(name, []).append(value)
+    found = {name: _bounded(values, share=rises_by_name(name)) for name, values in last.items()}
+    return tuple((name, value) for name, value in found.items() if value is not None)
+
+
+def _bounded(values: Sequence[float], *, share: bool) -> Estimate | None:
+    """The mean over seeds, its interval within what the metric can be: no error below 0, no share above 1."""
+    found = estimate_signed(values)
+    if found is None or found.low is None or found.high is None or min(values) < 0.0:
+        return found
+    most = 1.0 if share and max(values) <= 1.0 else math.inf
+    return replace(found, low=max(0.0, found.low), high=min(most, found.high))
 
 
 def _plateau(curves: Sequence[AccuracyCurve], goal: Goal) -> tuple[Estimate | None, bool]:
@@ -215,7 +239,13 @@ def _plateau(curves: Sequence[AccuracyCurve], goal: Goal) -> tuple[Estimate | No
     if len(values) == 1:
         return found[0][0], censored
     middle = estimate(values)
-    return replace(middle, high=None) if censored and middle is not None else middle, censored
+    if middle is None or middle.low is None or middle.high is None:
+        return middle, censored
+    seen = [
+        epoch for curve in curves for epoch in curve.epochs
+    ]  # nobody can tell of an epoch before or after
+    low, high = max(middle.low, min(seen)), min(middle.high, max(seen))
+    return replace(middle, low=low, high=None if censored else high), censored
 
 
 def _rising(curve: AccuracyCurve, goal: Goal) -> Curve:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from paceline.convergence import accuracy_survives
 from paceline.plan_goal import LR_RULE, WARMUP
 from paceline.records import Comparison, Convergence, Estimate, Point, Recommendation
 from paceline.stats import ratio
@@ -69,10 +70,8 @@ def accuracy_advice(
 
 def _rule(found: Convergence, own: Sequence[Comparison], where: str) -> Recommendation | None:
     """The rule that was measured best at one worker count and batch, and what the others did."""
-    if found.target is not None:
-        timed = [c for c in own if c.time_to_target_s is not None]
-        if not timed:
-            return None
+    timed = [c for c in own if c.time_to_target_s is not None]
+    if timed:
         best = timed[0]
         gain = _gain(found, timed[1], best) if len(timed) > 1 else None
         lead = f"; {_lead(gain)} {_name(timed[1])}" if gain is not None else ""
@@ -82,7 +81,8 @@ def _rule(found: Convergence, own: Sequence[Comparison], where: str) -> Recommen
         leading = _best(own, rises=found.rises)
         if leading is None:
             return None
-        best, gain, text = leading, None, f"{_came(leading, found)}, the best of {len(own)}"
+        best, gain = leading, None
+        text = f"{_came(leading, found)}, {_rank(found, leading, own)}"
     return _recommendation("lr-rule", best, gain, text, where, found)
 
 
@@ -113,6 +113,30 @@ def _came(c: Comparison, found: Convergence) -> str:
     return f"{c.label}: {found.metric} {best} over {_seeds(c.seeds)}"
 
 
+def _rank(found: Convergence, best: Comparison, own: Sequence[Comparison]) -> str:
+    """The best of how many, which of them its seeds cannot be told from, and which diverged."""
+    if len(own) == 1:
+        return "the only one"
+    others = [c for c in own if c is not best and c.metric is not None]
+    close = [c for c in others if not _surely_better(found, best, c)]
+    lost = [_fate(c) for c in own if c.diverged]
+    told = f"; not told apart from {', '.join(_name(c) for c in close)}" if close else ", surely"
+    return f"the best of {len(own)}{told}{'; ' + '; '.join(lost) if lost else ''}"
+
+
+def _surely_better(found: Convergence, best: Comparison, other: Comparison) -> bool:
+    """Whether the interval of the difference between the best values of their seeds leaves out 0."""
+    choose = max if found.rises else min
+    here, there = (
+        [choose(x.metric) for x in found.curves if x.point == c.point and x.metric] for c in (best, other)
+    )
+    if min(len(here), len(there)) < 2:
+        return False
+    difference = accuracy_survives(there, here, margin=0.0).difference
+    low, high = difference.low, difference.high
+    return low is not None and high is not None and (low > 0 if found.rises else high < 0)
+
+
 def _fate(c: Comparison) -> str:
     if c.diverged:
         return f"{_name(c)} diverged on {c.diverged} of {_seeds(c.seeds)}"
@@ -125,8 +149,10 @@ def _fate(c: Comparison) -> str:
 
 def _name(c: Comparison) -> str:
     rule = {"none": "no rule", None: ""}.get(c.lr_rule, f"{c.lr_rule} rule")
-    warmup = f"warm-up {c.warmup_epochs:g}" if c.warmup_epochs is not None else ""
-    return " with ".join(part for part in (rule, warmup) if part) or c.label
+    if c.warmup_epochs is None:
+        return rule or c.label
+    warmup = f"with warm-up {c.warmup_epochs:g}" if c.warmup_epochs else "without warm-up"
+    return f"{rule} {warmup}".strip()
 
 
 def _gain(found: Convergence, slower: Comparison, faster: Comparison) -> Estimate | None:
@@ -162,7 +188,7 @@ def _after_epochs(found: Convergence) -> str:
         return "No training was evaluated."
     worse = [c for c in found.comparisons if c.survives == "worse"]
     unsure = [c for c in found.comparisons if c.survives == "cannot tell"]
-    text = f"{_came(best, found)}, is the best."
+    text = f"Best seen: {_came(best, found)}."
     if worse:
         text += f" Worse than the first configuration at the same epoch: {'; '.join(c.label for c in worse)}."
     if unsure:

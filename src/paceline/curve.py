@@ -18,7 +18,7 @@ from statistics import median
 from paceline.records import Estimate, Point, Profile, Scaling, Split, State, TrialResult
 from paceline.split import split
 from paceline.stats import estimate, estimate_signed, ratio, scaled
-from paceline.telemetry import Use, use_of, use_over
+from paceline.telemetry import Use, share_over, use_of, use_over
 from paceline.timeline import timeline
 
 __all__ = ["Launches", "curve", "launches"]
@@ -87,10 +87,10 @@ def _profile(group: Launches) -> Profile:
         overhead_s=_positive([s.overhead_s for s in splits]),
         buckets=splits[-1].buckets,
         backward_end_s=splits[-1].backward_end_s,
-        cpu_ratio=use_over(group.uses, lambda use: use.cpu_ratio),
-        gpu_ratio=use_over(group.uses, lambda use: use.gpu_ratio),
+        cpu_ratio=share_over(group.uses, lambda use: use.cpu_ratio),
+        gpu_ratio=share_over(group.uses, lambda use: use.gpu_ratio),
         gpu_memory_bytes=use_over(group.uses, lambda use: use.gpu_memory_bytes),
-        gpu_clock_ratio=use_over(group.uses, lambda use: use.gpu_clock_ratio),
+        gpu_clock_ratio=share_over(group.uses, lambda use: use.gpu_clock_ratio),
         power_watts=use_over(group.uses, lambda use: use.power_watts),
         throttled_ratio=_from_zero([use.throttled_ratio for use in group.uses]),
         own_s_by_worker=_own_s_by_worker(splits),

@@ -12,8 +12,8 @@ __all__ = ["PRESETS", "Preset", "Question", "Recipe"]
 
 Preset = Literal["laptop", "lab"]
 Question = Literal[
-    "time", "loss", "accuracy", "plateau", "rule", "utilisation", "batch", "steps", "project", "bytes", "backends",
-    "grid", "memory", "exchange", "remedies",
+    "time", "turnaround", "loss", "accuracy", "plateau", "fastest", "rule", "utilisation", "batch", "steps",
+    "project", "bytes", "backends", "grid", "memory", "exchange", "remedies",
 ]  # fmt: skip
 
 PRESETS: tuple[Preset, ...] = ("laptop", "lab")
@@ -30,4 +30,3 @@ class Recipe:
     note: str
     studies: Mapping[Preset, Study]
     project: tuple[int, ...] = ()  # worker counts to project to
-    samples: int | None = None  # in one epoch of the published data

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import groupby
 
+from paceline.config import flag_value
 from paceline.curve import series
 from paceline.recipe import Question, Recipe
-from paceline.records import Analysis, Comparison, Estimate, Profile
-from paceline.units import bytes_text, duration_text, percent_text, range_text, rate_text
+from paceline.recipe_trained import fastest, metric, plateau, rule, turnaround
+from paceline.records import Analysis, Answer, Estimate, Profile, Refusal, Study
+from paceline.units import bytes_text, counts_text, duration_text, percent_text, range_text, rate_text
 
 __all__ = ["QUESTIONS", "learnt"]
 
 QUESTIONS: dict[Question, str] = {
     "time": "What do more workers do to the time?",
+    "turnaround": "How long is it from launch to end?",
     "loss": "What do they do to the loss?",
     "accuracy": "Does accuracy survive?",
     "plateau": "After how many epochs is it stable?",
+    "fastest": "Which is the fastest to a stable metric?",
     "rule": "Which rule for the learning rate?",
     "utilisation": "How busy are the workers?",
     "batch": "What does a larger batch per worker give?",
@@ -30,60 +34,30 @@ QUESTIONS: dict[Question, str] = {
     "remedies": "What would help?",
 }
 
+_OF_TRAININGS: tuple[Question, ...] = ("turnaround", "loss", "accuracy", "plateau", "fastest", "rule")
 
-def learnt(recipe: Recipe, analysis: Analysis) -> list[tuple[str, str]]:
-    """Every question of the recipe with its answer."""
-    return [
-        (QUESTIONS[ask], "\n".join(_ANSWERS[ask](recipe, analysis)) or "not measured") for ask in recipe.asks
-    ]
+
+def learnt(recipe: Recipe, analysis: Analysis, study: Study) -> tuple[Answer, ...]:
+    """What was learned from, every question of the recipe with its answer, and what to remember."""
+    goal = study.goal
+    data = goal.data if goal is not None else flag_value(study.workload.args, "--data")
+    answers = [Answer("From which data?", (data or "no --data: generated data",))]
+    for ask in recipe.asks:
+        unknown = "not measured"
+        if goal is None and ask in _OF_TRAININGS:
+            unknown = f"not trained, steps were timed: paceline recipe run {recipe.name} --preset lab trains"
+        answers.append(Answer(QUESTIONS[ask], tuple(_ANSWERS[ask](recipe, analysis)) or (unknown,)))
+    return (*answers, Answer("Remember", (recipe.note,)))
 
 
 def _time(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
-    for line in _lines(analysis):
-        base, last = line[0], line[-1]
-        if last.speedup is not None and base is not last:
-            yield (
-                f"{_setting(last)}: {range_text(last.speedup, unit='x')} the rate of {base.point.workers} "
-                f"({percent_text(last.efficiency_ratio)} efficient, {last.point.scaling} scaling)"
-            )
-
-
-def _metric(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
-    found = analysis.convergence
-    if found is None:
-        return
-    for c in found.comparisons:
-        best = "unknown" if c.metric is None else range_text(c.metric)
-        against = ""
-        if c.difference is not None:
-            words = {
-                "survives": "within the margin",
-                "worse": "worse",
-                "cannot tell": "these seeds cannot tell",
-            }
-            against = (
-                f"; {c.difference.value:+.4f} against the first after epoch {c.epoch:g}: "
-                f"{words[c.survives or 'cannot tell']}"
-            )
-        lost = f"; {c.diverged} of {c.seeds} diverged" if c.diverged else ""
-        yield f"{c.label}: best {found.metric} {best}{against}{lost}"
-
-
-def _plateau(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
-    comparisons: Sequence[Comparison] = analysis.convergence.comparisons if analysis.convergence else ()
-    for c in comparisons:
-        if c.plateau_epoch is None:
-            yield f"{c.label}: too few epochs to say"
-        elif c.plateau_censored:
-            yield f"{c.label}: still getting better after epoch {c.plateau_epoch.value:g}"
-        else:
-            yield f"{c.label}: epoch {range_text(c.plateau_epoch)}"
-
-
-def _rule(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
-    for recommendation in analysis.recommendations:
-        if recommendation.goal == "lr-rule":
-            yield f"{recommendation.text} ({recommendation.condition})"
+    for base, *others in _lines(analysis):
+        for more in others:
+            if more.speedup is not None:
+                yield (
+                    f"{_setting(more)}: {range_text(more.speedup, unit='x')} the rate of {base.point.workers} "
+                    f"({percent_text(more.efficiency_ratio)} efficient, {more.point.scaling} scaling)"
+                )
 
 
 def _utilisation(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
@@ -107,20 +81,21 @@ def _batch(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
     for _, same in groupby(weak, key=lambda p: str(count(p))):
         line = sorted(same, key=lambda p: p.point.per_worker_batch or 0)
         small, large = line[0], line[-1]
-        if small.throughput_per_s and large.throughput_per_s and small is not large:
-            more = large.throughput_per_s.value / small.throughput_per_s.value
+        if large.throughput_per_s and small.throughput_per_s and small is not large:
+            more = _over(large.throughput_per_s, small.throughput_per_s)
             yield (
                 f"{_setting(large)} instead of {small.point.per_worker_batch} per worker: "
-                f"{more:.2f}x the samples per second"
+                f"{range_text(more, unit='x')} the samples per second"
             )
 
 
 def _steps(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
-    if recipe.samples is None:
+    samples = _samples(analysis)
+    if samples is None:
         return
     batches = sorted({p.point.global_batch for p in analysis.points if p.point.global_batch})
-    counts = ", ".join(f"{recipe.samples / batch:,.0f} at a global batch of {batch}" for batch in batches)
-    yield f"samples / global batch; of {recipe.samples:,} samples {counts}"
+    counts = ", ".join(f"{samples // batch:,} at a global batch of {batch}" for batch in batches)
+    yield f"samples / global batch; of the {samples:,} samples here {counts}"
 
 
 def _project(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
@@ -129,9 +104,12 @@ def _project(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
         if not wanted or projection.workers in wanted:
             speed = range_text(projection.speedup, unit="x") if projection.speedup else "unknown"
             yield f"{projection.workers} workers: speed-up {speed} (projected, 90 % interval)"
+    refused: dict[str, list[Refusal]] = {}
     for refusal in analysis.refusals:
         if not wanted or refusal.workers in wanted:
-            yield f"{refusal.workers} workers: refused, {refusal.reason}; {refusal.would_help}"
+            refused.setdefault(refusal.reason, []).append(refusal)
+    for reason, same in refused.items():
+        yield f"{counts_text(r.workers for r in same)} workers: refused, {reason}; {same[0].would_help}"
 
 
 def _bytes(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
@@ -139,7 +117,11 @@ def _bytes(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
         last = line[-1]
         moved = last.exchanged_bytes_per_step
         if moved is not None and last.point.workers > 1:
-            yield f"{_setting(last)}: {bytes_text(moved.value)} per step and worker"
+            epoch, samples = "", _samples(analysis)
+            if samples is not None and last.point.global_batch:
+                steps = samples // last.point.global_batch
+                epoch = f", {bytes_text(moved.value * steps)} in an epoch of {steps:,} steps"
+            yield f"{_setting(last)}: {bytes_text(moved.value)} per step and worker{epoch}"
     batches: dict[object, set[float]] = {}
     for profile in _measured(analysis):
         if profile.exchanged_bytes_per_step is not None and profile.point.workers > 1:
@@ -163,15 +145,14 @@ def _backends(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
 
 
 def _grid(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
-    """A row per depth, a column per width; each cell its step and its quality, or why there is none."""
+    """A line per depth; each cell its step and its quality, or why there is none."""
     found = analysis.convergence
     quality = {c.point: c.metric for c in found.comparisons} if found is not None else {}
     cells = {tuple(value for _, value in p.point.varied): p for p in analysis.points if p.point.workers == 1}
     depths, widths = (list(dict.fromkeys(key[i] for key in cells if len(key) > i)) for i in (0, 1))
-    yield "depth \\ width  " + "".join(f"{width:>22}" for width in widths)
     for depth in depths:
-        row = [_cell(cells.get((depth, width)), quality) for width in widths]
-        yield f"{depth:>13}  " + "".join(f"{text:>22}" for text in row)
+        row = [f"width {width}: {_cell(cells.get((depth, width)), quality)}" for width in widths]
+        yield f"depth {depth}: {'; '.join(row)}"
 
 
 def _cell(profile: Profile | None, quality: dict[str, Estimate | None]) -> str:
@@ -206,7 +187,20 @@ def _exchange(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
         ]
         told = ", ".join(f"{name} {duration_text(part.value)}" for name, part in parts if part is not None)
         bus = f"; bus {rate_text(profile.bus_bytes_per_s.value)}" if profile.bus_bytes_per_s else ""
-        yield f"{_setting(profile)}, {profile.point.scaling}: {told}{bus}"
+        slower = _dilation(profile, analysis)
+        yield f"{_setting(profile)}, {profile.point.scaling}: {told}{bus}{slower}"
+
+
+def _dilation(profile: Profile, analysis: Analysis) -> str:
+    """How much longer a worker computes at the same batch than one alone: no exchange is in it."""
+    batch, varied = profile.point.per_worker_batch, profile.point.varied
+    alone = [p for p in _measured(analysis) if p.point.workers == 1 and p.point.per_worker_batch == batch]
+    base = next((p.compute_s for p in alone if p.point.varied == varied and p.compute_s is not None), None)
+    if base is None or profile.compute_s is None:
+        return ""
+    return (
+        f"; computing takes {range_text(_over(profile.compute_s, base), unit='x')} that of one worker alone"
+    )
 
 
 def _remedies(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
@@ -239,6 +233,19 @@ def _lines(analysis: Analysis) -> Iterator[list[Profile]]:
         yield sorted(group, key=lambda p: p.point.workers)
 
 
+def _samples(analysis: Analysis) -> int | None:
+    """Of one epoch, as the loaders saw the data set."""
+    return analysis.decision.samples_per_epoch if analysis.decision is not None else None
+
+
+def _over(a: Estimate, b: Estimate) -> Estimate:
+    """a / b from the ends of both intervals: no narrower than the truth."""
+    value, n = a.value / b.value, min(a.n, b.n)
+    if a.low is None or a.high is None or b.low is None or b.high is None or b.low <= 0:
+        return Estimate(value, None, None, n)
+    return Estimate(value, a.low / b.high, a.high / b.low, n)
+
+
 def _setting(profile: Profile) -> str:
     point = profile.point
     parts = [f"{point.workers} worker{'s' if point.workers > 1 else ''}"]
@@ -249,10 +256,12 @@ def _setting(profile: Profile) -> str:
 
 _ANSWERS: dict[Question, Callable[[Recipe, Analysis], Iterator[str]]] = {
     "time": _time,
-    "loss": _metric,
-    "accuracy": _metric,
-    "plateau": _plateau,
-    "rule": _rule,
+    "turnaround": turnaround,
+    "loss": metric,
+    "accuracy": metric,
+    "fastest": fastest,
+    "plateau": plateau,
+    "rule": rule,
     "utilisation": _utilisation,
     "batch": _batch,
     "steps": _steps,

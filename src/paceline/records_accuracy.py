@@ -59,6 +59,7 @@ class AccuracyCurve:
     metric: tuple[float, ...]
     epochs_to_target: float | None = None
     time_to_target_s: float | None = None
+    trial_s: float | None = None  # from its launch to its end: start-up, data and all
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class Comparison:
     difference: Estimate | None  # of the metric against the first configuration; better is positive
     survives: Literal["survives", "worse", "cannot tell"] | None
     noise_scale: Estimate | None
+    beside: tuple[tuple[str, Estimate], ...] = ()  # every other metric, as each seed said it last
 
 
 @dataclass(frozen=True, slots=True)

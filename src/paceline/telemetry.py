@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from paceline.records import Estimate, Finding, Point, Telemetry, TrialResult
 from paceline.stats import estimate
 from paceline.units import percent_text
 
-__all__ = ["Use", "throttling", "use_of", "use_over"]
+__all__ = ["Use", "share_over", "throttling", "use_of", "use_over"]
 
 THROTTLED_RATIO = 0.05
 _SETTINGS = ("applications_clocks", "display_clocks")  # chosen by somebody, not held back
@@ -71,6 +71,14 @@ def use_of(result: TrialResult, *, warmup: int, steps: int) -> Use | None:
 def use_over(uses: Sequence[Use], quantity: Callable[[Use], float | None]) -> Estimate | None:
     """One quantity over the launches that know it."""
     return estimate([value for use in uses if (value := quantity(use)) is not None])
+
+
+def share_over(uses: Sequence[Use], quantity: Callable[[Use], float | None]) -> Estimate | None:
+    """The same of a share, whose interval ends at 1."""
+    found = use_over(uses, quantity)
+    if found is None or found.high is None:
+        return found
+    return replace(found, high=min(1.0, found.high))
 
 
 def throttling(point: Point, uses: Sequence[Use]) -> Iterator[Finding]:

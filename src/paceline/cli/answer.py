@@ -14,9 +14,10 @@ from paceline.answers import Ask, Cluster
 from paceline.cli.accuracy_text import comparison_lines
 from paceline.cli.plan_text import print_json
 from paceline.cli.probed import probed_in, with_probe_results, with_probed_links
+from paceline.cli.recipe_answers import answer_lines, recipe_of, with_answers
 from paceline.cli.source import source_of
-from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
 from paceline.cli.terminal import fitted, folded_table, terminal_width
+from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
 from paceline.stats import scaled
 from paceline.store.paths import StudyFolder
 from paceline.store.preflight_file import preflight_findings_of
@@ -26,11 +27,11 @@ __all__ = ["analysis_of_folder", "analysis_text", "finding_lines", "print_analys
 
 _MARKS = {"note": "note ", "doubt": "DOUBT", "void": "VOID "}
 _SHOWN = 2
-_PLACE = re.compile(r"\bSTUDY\b")  # in a hint: this study
 _NAMES = 4  # of points that share a finding
 _LEGEND = (
     "exposed: share of a step spent on exchange and on late workers; input: share spent waiting for data"
 )
+_PLACE = re.compile(r"\bSTUDY\b")  # in a hint: this study
 _COLUMNS = (
     "workers", "global batch", "step ms", "samples/s", "speed-up", "efficiency",
     "exposed", "input", "memory", "launches", "state",
@@ -51,6 +52,9 @@ def analysis_of_folder(
     """
     if results is None:
         results = read_results(folder)
+    chosen = recipe_of(study)
+    if ask is None and chosen is not None and chosen.project:
+        ask = Ask(project_to=chosen.project)
     source = source_of(folder, study, results)
     found = probed_in(folder, cluster)
     analysis = study_analysis(
@@ -61,7 +65,8 @@ def analysis_of_folder(
         cluster=with_probed_links(cluster, found),
         preflight=preflight_findings_of(folder),
     )
-    return with_probe_results(analysis, found)
+    analysis = with_probe_results(analysis, found)
+    return analysis if chosen is None else with_answers(analysis, study, chosen)
 
 
 def print_analysis(analysis: Analysis, *, folder: StudyFolder, json: bool) -> None:

@@ -10,21 +10,24 @@ from typing import Annotated
 
 import typer
 
-from paceline.answers import Ask
-from paceline.cli.answer import analysis_of_folder
+from paceline.cli.gather import JOIN_WAIT_S, Join, JoinWait
 from paceline.cli.goal import checked_goal
-from paceline.cli.study import bench_of, measure
-from paceline.config import flag_value
+from paceline.cli.ready import ready
+from paceline.cli.study import bench_of, measure, terminated_like_interrupted
+from paceline.cli.study_options import Json
 from paceline.errors import UsageError
 from paceline.launch.command import threads_per_worker
-from paceline.launch.interpreter import interpreter
+from paceline.launch.interpreter import interpreter, workloads_path
+from paceline.launch.preflight import checked_workload
 from paceline.launch.processes import cores
+from paceline.plan import plan_study
 from paceline.recipe import PRESETS, Preset, Recipe
-from paceline.recipe_learnt import QUESTIONS, learnt
+from paceline.recipe_learnt import QUESTIONS
 from paceline.records import Study
 from paceline.store.paths import StudyFolder
 from paceline.store.recipe_file import read_recipe, recipe_names
 from paceline.store.study_file import read_study, study_text
+from paceline.units import duration
 
 __all__ = ["recipe"]
 
@@ -35,10 +38,15 @@ def recipe(
     preset: Annotated[
         str, typer.Option(help="laptop: minutes on two cores; lab: the lab's own sizes.")
     ] = "laptop",
-    data: Annotated[Path | None, typer.Option(help="Folder or archive with real data.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(envvar="PACELINE_DATA", help="Folder or archive with real data.")
+    ] = None,
     python: Annotated[str | None, typer.Option(help="The Python that has torch.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder.  [default: ./paceline-recipe-NAME]")] = None,
+    join: Join = None,
+    join_wait: JoinWait = None,
     retry_failed: Annotated[bool, typer.Option(help="Repeat trials that failed.")] = False,
+    json: Json = False,
 ) -> None:
     """Repeat a classic multi-worker lab, and answer what it asked.
 
@@ -59,55 +67,54 @@ def recipe(
         )
     chosen, size = read_recipe(name), _preset(preset)
     if action == "show":
-        print(_shown(chosen, size))
+        print(_shown(chosen, size), end="")
         return
-    _run(chosen, size, data=data, python=python, out=out, retry_failed=retry_failed)
-
-
-def _run(
-    chosen: Recipe,
-    size: Preset,
-    *,
-    data: Path | None,
-    python: str | None,
-    out: Path | None,
-    retry_failed: bool,
-) -> None:
     suffix = "" if size == "laptop" else f"-{size}"
     folder = StudyFolder(out or Path(f"paceline-recipe-{chosen.name}{suffix}"))
-    study = _study(chosen, size, data=data, python=python)
-    if folder.study_toml.exists():
-        held = read_study(folder.study_toml)
-        if (held.workload, held.vary, held.per_worker_batch) != (
-            study.workload,
-            study.vary,
-            study.per_worker_batch,
-        ):
-            raise UsageError(
-                f"{folder.root} holds another study", hint="give this one its own folder with --out"
-            )
-        study = held
-    study = checked_goal(study, python=interpreter(study.python))
-    threads = threads_per_worker(study, environment=os.environ, cores=cores())
-    study = replace(study, threads=threads)
-    print(f"{chosen.title}\nIt asks: {' '.join(QUESTIONS[ask] for ask in chosen.asks)}", file=sys.stderr)
-    try:
-        measure(folder, study, bench=bench_of(study, threads=threads), retry_failed=retry_failed, json=False)
-    finally:
-        if folder.study_toml.exists():
-            _say_learnt(chosen, folder, study)
+    wanted = _held(folder, _study(chosen, size, data=data, python=python))
+    asks = "".join(f"  {QUESTIONS[ask]}\n" for ask in chosen.asks)
+    print(f"{chosen.title}. It asks:\n{asks}", end="", file=sys.stderr, flush=True)
+    wanted = _checked(wanted, python=interpreter(wanted.python))
+    threads = threads_per_worker(wanted, environment=os.environ, cores=cores())
+    wanted = replace(wanted, threads=threads)
+    wait_s = duration(join_wait) if join_wait else JOIN_WAIT_S
+    bench = bench_of(wanted, threads=threads)
+    with (
+        terminated_like_interrupted(),
+        ready(folder, wanted, bench, join=join, wait_s=wait_s, retry_failed=retry_failed) as bench,
+    ):
+        measure(folder, wanted, bench=bench, retry_failed=retry_failed, json=json)
 
 
-def _say_learnt(chosen: Recipe, folder: StudyFolder, study: Study) -> None:
-    ask = Ask(project_to=chosen.project) if chosen.project else None
-    analysis = analysis_of_folder(folder, study, ask=ask)
-    given = flag_value(study.workload.args, "--data")
-    data = study.goal.data if study.goal is not None else given or "no --data: generated data"
-    print(f"\nWhat was asked, and what this study says ({data}):")
-    for question, answer in learnt(chosen, analysis):
-        first, *rest = answer.splitlines()
-        print(f"  {question}\n    {first}" + "".join(f"\n    {line}" for line in rest))
-    print(f"  Remember: {chosen.note}")
+def _held(folder: StudyFolder, wanted: Study) -> Study:
+    """The study as it was begun in this folder; refused where the folder holds another one."""
+    if not folder.study_toml.exists():
+        return wanted
+    held = read_study(folder.study_toml)
+    same = ("recipe", "workload", "vary", "workers", "per_worker_batch")
+    other = [name for name in same if getattr(held, name) != getattr(wanted, name)]
+    if other:
+        raise UsageError(
+            f"{folder.root} holds another study: its {' and '.join(other)} differ",
+            hint="give this one its own folder: --out FOLDER",
+        )
+    return held
+
+
+def _checked(study: Study, *, python: str) -> Study:
+    """The study with what its workload says of it; missing torch or data are told here, before any worker starts."""
+    if study.goal is not None:
+        return checked_goal(study, python=python)
+    trial = plan_study(study).trials[-1]
+    checked_workload(
+        study.workload.name,
+        trial.args,
+        python=python,
+        workers=trial.point.workers,
+        search=workloads_path(),
+        directory=study.directory or ".",
+    )
+    return study
 
 
 def _study(chosen: Recipe, size: Preset, *, data: Path | None, python: str | None) -> Study:
@@ -116,7 +123,6 @@ def _study(chosen: Recipe, size: Preset, *, data: Path | None, python: str | Non
     return replace(
         study,
         workload=replace(study.workload, args=args),
-        name=chosen.name,
         directory=os.getcwd(),
         python=None if python is None else interpreter(python),
     )
@@ -124,8 +130,12 @@ def _study(chosen: Recipe, size: Preset, *, data: Path | None, python: str | Non
 
 def _shown(chosen: Recipe, size: Preset) -> str:
     asks = "".join(f"#   {QUESTIONS[ask]}\n" for ask in chosen.asks)
-    run = f"# Preset {size}: save this as study.toml, or paceline recipe run {chosen.name} --preset {size}\n"
-    head = f"# {chosen.title}\n# It asks:\n{asks}# Data: {chosen.data}\n{run}"
+    run = (
+        f"# Preset {size}: save this as study.toml and `paceline study study.toml`, "
+        f"or paceline recipe run {chosen.name} --preset {size}\n"
+    )
+    real = f'# Data: {chosen.data}; real data: args = [..., "--data", "FOLDER"]\n'
+    head = f"# {chosen.title}\n# It asks:\n{asks}{real}{run}"
     return head + study_text(chosen.studies[size])
 
 

@@ -23,7 +23,7 @@ __all__ = ["accuracy_figures", "comparison_table"]
 _WIDTH, _HEIGHT = 640, 300
 _SMALL, _LOW = 430, 240
 _MOST_TICKS = 16
-_WORDS = ("configuration", "learning-rate rule", "seeds that reached it", "accuracy")
+_WORDS = ("configuration", "learning-rate rule", "seeds", "seeds that reached it", "accuracy")
 
 
 def accuracy_figures(analysis: Analysis) -> tuple[Figure, ...]:
@@ -46,7 +46,7 @@ def comparison_table(analysis: Analysis) -> Table | None:
             str(one.workers),
             count_text(one.global_batch),
             one.lr_rule or UNKNOWN,
-            f"{one.reached} of {one.seeds}{f', {one.diverged} diverged' if one.diverged else ''}",
+            f"{_seeds(one, found)}{f', {one.diverged} diverged' if one.diverged else ''}",
             _censored(one.time_to_target_s, duration_range_text),
             _censored(one.epochs_to_target, estimate_text),
             estimate_text(one.plateau_epoch) + (" (still rising)" if one.plateau_censored else ""),
@@ -58,14 +58,17 @@ def comparison_table(analysis: Analysis) -> Table | None:
         for one in found.comparisons
     )
     names = (
-        "configuration", "workers", "global batch", "learning-rate rule", "seeds that reached it", "time to target",
+        "configuration", "workers", "global batch", "learning-rate rule",
+        "seeds" if found.target is None else "seeds that reached it", "time to target",
         "epochs to target", "plateau epoch", f"best {_metric(found)}", "difference", "accuracy", "noise scale",
     )  # fmt: skip
     target = "" if found.target is None else f" Target: {_metric(found)} {found.target:g}."
     caption = (
         f"Every configuration over its seeds, with 90% intervals.{target} Difference: to the first configuration at "
-        "the last epoch that all have; better is positive. Not every seed: the median, where some never came so far."
+        "the last epoch that all have; better is positive."
     )
+    if found.target is not None:
+        caption += " Not every seed: the median, where some never came so far."
     columns = tuple(Column(name, number=name not in _WORDS) for name in names)
     kept = [i for i in range(len(names)) if i < 2 or any(row[i] != UNKNOWN for row in rows)]
     return Table(
@@ -74,6 +77,10 @@ def comparison_table(analysis: Analysis) -> Table | None:
         tuple(columns[i] for i in kept),
         tuple(tuple(row[i] for i in kept) for row in rows),
     )
+
+
+def _seeds(one: Comparison, found: Convergence) -> str:
+    return str(one.seeds) if found.target is None else f"{one.reached} of {one.seeds}"
 
 
 def _curves(found: Convergence) -> Figure | None:

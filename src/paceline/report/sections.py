@@ -33,6 +33,7 @@ def title(analysis: Analysis) -> str:
 def sections(analysis: Analysis) -> tuple[Section, ...]:
     """Every section that this Analysis has data for, in the order of reading."""
     found = (
+        Section("asked", "What was asked", tables=_present(answer_tables.asked_table(analysis))),
         Section(
             "scaling",
             "Speed-up and efficiency",

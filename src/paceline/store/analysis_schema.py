@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 
 from paceline.records import (
+    Answer,
     BucketSent,
     Convergence,
     Course,
@@ -107,5 +108,6 @@ AnalysisFile = create_model(
     links=(list[LinkProbe], ...),
     devices=(list[DeviceProbe], ...),
     courses=(list[Course], ...),
+    answers=(list[Answer], ...),
     source=(dict[str, object], ...),
 )

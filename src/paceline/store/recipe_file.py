@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from paceline.errors import UsageError
 from paceline.recipe import Question, Recipe
+from paceline.records import Study
 from paceline.store.study_schema import StudyFile, study_of
 
 __all__ = ["read_recipe", "recipe_names"]
@@ -25,7 +27,6 @@ class RecipeFile(BaseModel):
     data: str
     note: str
     project: list[int] = []
-    samples: int | None = None
     laptop: StudyFile
     lab: StudyFile
 
@@ -48,10 +49,14 @@ def read_recipe(name: str) -> Recipe:
         asks=tuple(file.asks),
         data=file.data,
         note=file.note,
-        studies={"laptop": study_of(file.laptop), "lab": study_of(file.lab)},
+        studies={"laptop": _study(name, file.laptop), "lab": _study(name, file.lab)},
         project=tuple(file.project),
-        samples=file.samples,
     )
+
+
+def _study(name: str, asked: StudyFile) -> Study:
+    """The study under the recipe's name, so that whoever reads its folder later knows what was asked."""
+    return replace(study_of(asked), name=name, recipe=name)
 
 
 def _folder() -> Traversable:

@@ -74,6 +74,7 @@ class StudyFile(BaseModel):
 
     format: Annotated[int, Field(ge=1, le=FORMAT)] = FORMAT
     name: str = "study"
+    recipe: str | None = None
     directory: str | None = None
     workers: Annotated[list[Positive], Field(min_length=1)] = [1, 2]
     scaling: list[Scaling] = ["weak"]

@@ -1,0 +1,160 @@
+"""What trainings answer to a recipe: the metric and what it is judged beside, plateau, turnaround, the rule.
+
+turnaround    launch to end of a trial = training (first step to last evaluation) + start-up and end
+stable after  seconds from the first step to the plateau epoch, over seeds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from paceline.recipe import Recipe
+from paceline.records import AccuracyCurve, Analysis, Comparison, Convergence, Estimate
+from paceline.stats import estimate, ratio
+from paceline.units import duration_range_text, duration_text, percent_text, range_text
+
+__all__ = ["fastest", "metric", "plateau", "rule", "turnaround"]
+
+_VERDICTS = {"survives": "within the margin", "worse": "worse", "cannot tell": "these seeds cannot tell"}
+_JUDGED = ("val", "test")
+
+
+def metric(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
+    """The metric of every configuration, against the first, and against the baselines that the workload marks."""
+    found = analysis.convergence
+    if found is None:
+        return
+    first = next((c.label for c in found.comparisons if c.difference is None), "the first")
+    for c in _by_workers(found):
+        best = "unknown" if c.metric is None else range_text(c.metric)
+        against = ""
+        if c.difference is not None:
+            against = (
+                f"; {_better(c.difference)} than {first} after epoch {c.epoch:g}: "
+                f"{_VERDICTS[c.survives or 'cannot tell']}"
+            )
+        lost = f"; {c.diverged} of {c.seeds} diverged" if c.diverged else ""
+        yield f"{c.label}: best {found.metric} {best}{against}{lost}"
+    yield from _baselines(found)
+
+
+def plateau(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
+    """The epoch from which each configuration is stable; a lower bound where it still got better."""
+    for c in _by_workers(analysis.convergence):
+        if c.plateau_epoch is None:
+            yield f"{c.label}: too few epochs to say"
+        elif c.plateau_censored:
+            yield f"{c.label}: still getting better after epoch {_last_epoch(analysis.convergence, c):g}"
+        else:
+            yield f"{c.label}: epoch {_epoch_text(c.plateau_epoch)}"
+
+
+def turnaround(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
+    """From launch to end, what of it is training, and so what more workers can shorten at most."""
+    found = analysis.convergence
+    shares = []
+    for c in _by_workers(found):
+        own = [x for x in _curves(found, c) if x.trial_s is not None and x.wall_s]
+        whole, trained = ([x.trial_s or 0.0 for x in own], [x.wall_s[-1] for x in own])
+        epochs = [x.wall_s[-1] / x.epochs[-1] for x in own]
+        if not own or (total := estimate(whole)) is None or (training := estimate(trained)) is None:
+            continue
+        each = estimate(epochs)
+        other = [a - b for a, b in zip(whole, trained, strict=True)]
+        shares.append((c.label, sum(other) / sum(whole)))
+        yield (
+            f"{c.label}: {duration_range_text(total)} from launch to end; training {duration_text(training.value)}, "
+            f"{duration_text(each.value if each else None)} an epoch"
+        )
+    if shares:
+        label, share = shares[-1]
+        yield (
+            f"{percent_text(share)} of it was start-up and end at {label}: more workers shorten only the rest, "
+            "and more data make the rest count"
+        )
+
+
+def fastest(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
+    """Seconds of training until the metric was stable; the first, and whether it can be told from the second."""
+    found = analysis.convergence
+    times: list[tuple[str, list[float]]] = []
+    for c in _by_workers(found):
+        if c.plateau_epoch is None:
+            continue
+        end = _last_epoch(found, c) if c.plateau_censored else c.plateau_epoch.value
+        reached = [x.wall_s[-1] * end / x.epochs[-1] for x in _curves(found, c) if x.wall_s]
+        time = estimate(reached)
+        if time is None:
+            continue
+        if c.plateau_censored:
+            yield f"{c.label}: not stable in {duration_text(time.value)}"
+        else:
+            yield f"{c.label}: {duration_range_text(time)} of training"
+            times.append((c.label, reached))
+    times.sort(key=lambda one: sorted(one[1])[len(one[1]) // 2])
+    if len(times) > 1 and (lead := ratio(times[1][1], times[0][1])) is not None:
+        apart = lead.low is not None and lead.low > 1.0
+        yield f"first: {times[0][0]}" if apart else f"{times[0][0]} and {times[1][0]} cannot be told apart"
+
+
+def rule(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
+    """The rule that did best at each batch that was trained by several, with its condition once."""
+    advice = [r for r in analysis.recommendations if r.goal == "lr-rule"]
+    yield from (r.text for r in advice)
+    if advice:
+        yield f"({advice[0].condition})"
+
+
+def _baselines(found: Convergence) -> Iterator[str]:
+    """What needs no network: metrics of the same kind that were marked beside it, and who is better than all."""
+    kind = (found.metric or "").rpartition("_")[2]
+    for c in found.comparisons[:1]:
+        known = [(name, value) for name, value in c.beside if name.rpartition("_")[2] == kind]
+        others = [(name, value) for name, value in known if not name.startswith(_JUDGED)]
+        if not others:
+            return
+        told = ", ".join(f"{name} {range_text(value)}" for name, value in others)
+        level = [value.value for _, value in others]
+        best = max(level) if found.rises else min(level)
+        good = [one.label for one in _by_workers(found) if _beats(one.metric, best, rises=found.rises)]
+        yield f"to beat: {told}; surely better than each: {'; '.join(good) or 'none'}"
+    for c in _by_workers(found):
+        judged = [(n, v) for n, v in c.beside if n.startswith("test_")]
+        if judged:
+            yield f"{c.label}, held out: " + ", ".join(
+                f"{name} {range_text(value)}" for name, value in judged
+            )
+
+
+def _beats(value: Estimate | None, level: float, *, rises: bool) -> bool:
+    if value is None or value.low is None or value.high is None:
+        return False
+    return value.low > level if rises else value.high < level
+
+
+def _by_workers(found: Convergence | None) -> list[Comparison]:
+    return sorted(found.comparisons, key=lambda c: c.workers) if found is not None else []
+
+
+def _curves(found: Convergence | None, c: Comparison) -> Sequence[AccuracyCurve]:
+    return [x for x in found.curves if x.point == c.point and x.state == "ok"] if found is not None else []
+
+
+def _last_epoch(found: Convergence | None, c: Comparison) -> float:
+    ends = [x.epochs[-1] for x in _curves(found, c) if x.epochs]
+    return max(ends, default=c.plateau_epoch.value if c.plateau_epoch is not None else 0.0)
+
+
+def _epoch_text(epoch: Estimate) -> str:
+    if epoch.low is None or epoch.high is None or epoch.low == epoch.high:
+        return f"{epoch.value:g}"
+    return f"{epoch.value:g} ({epoch.low:.0f}-{epoch.high:.0f})"
+
+
+def _better(difference: Estimate) -> str:
+    """0.0870 (0.0315 to 0.1425) worse."""
+    sign, word = (1.0, "better") if difference.value >= 0 else (-1.0, "worse")
+    if difference.low is None or difference.high is None:
+        return f"{sign * difference.value:.4f} {word}"
+    low, high = sorted((sign * difference.low, sign * difference.high))
+    return f"{sign * difference.value:.4f} ({low:.4f} to {high:.4f}) {word}"
