@@ -91,7 +91,7 @@ def analysis_text(analysis: Analysis, *, folder: Path, width: int | None = None)
     if analysis.findings:
         parts += ["", *_fitted(finding_lines(analysis.findings, folder=name), width)]
     if analysis.answers:
-        parts += ["", *answer_lines(analysis)]
+        parts += ["", *answer_lines(analysis, width=width)]
     parts += ["", f"Study: {folder}    again: paceline show {name}"]
     return "\n".join(parts)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from textwrap import wrap
 
+from paceline.cli.terminal import fitted
 from paceline.recipe import Recipe
 from paceline.recipe_learnt import learnt
 from paceline.records import Analysis, Study
 from paceline.store.recipe_file import read_recipe, recipe_names
 
 __all__ = ["answer_lines", "recipe_of", "with_answers"]
-
-_WIDTH = 116
 
 
 def recipe_of(study: Study) -> Recipe | None:
@@ -26,10 +24,10 @@ def with_answers(analysis: Analysis, study: Study, chosen: Recipe) -> Analysis:
     return replace(analysis, answers=learnt(chosen, analysis, study))
 
 
-def answer_lines(analysis: Analysis) -> Iterator[str]:
-    """Questions and answers, wrapped for a terminal."""
+def answer_lines(analysis: Analysis, *, width: int | None) -> Iterator[str]:
+    """Questions and answers, a line of an answer on a line of its own where the width allows."""
     yield "What was asked, and what this study says:"
     for answer in analysis.answers:
         yield f"  {answer.question}"
         for line in answer.lines:
-            yield from wrap(line, _WIDTH, initial_indent="    ", subsequent_indent="      ")
+            yield from fitted(f"    {line}", width, indent=6)
