@@ -343,6 +343,10 @@ def test_nothing_measured_is_said_with_its_reason():
     assert text == "Nothing could be measured: worker 0: crashed."
 
 
+def test_what_was_never_launched_is_no_failure():
+    assert study_analysis(study(), [], {}).verdict == "Nothing was measured."
+
+
 def test_of_two_batches_the_faster_is_told_and_named():
     asked = study(per_worker_batch=(32, 64))
     results = []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.cli.answer import finding_lines
+from paceline.cli.main import exit_code
 from paceline.cli.table_text import advice_text
 from paceline.cli.terminal import fitted, folded_table
 from paceline.records import Finding
@@ -68,3 +71,25 @@ def test_a_message_without_a_point_stays_as_it_is():
 
 def test_no_advice_has_no_conditions():
     assert advice_text(()) == ""
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (OSError(28, "No space left on device", "s/plan.json"), "s/plan.json: No space left on device"),
+        (
+            shutil.Error([("a.py", "s/a.py", "[Errno 28] No space left on device")]),
+            "s/a.py: [Errno 28] No space",
+        ),
+        (OSError("the disk has gone"), "the system: the disk has gone"),
+    ],
+)
+def test_what_the_system_refused_is_said(problem, said, monkeypatch, capsys):
+    def refused() -> None:
+        raise problem
+
+    monkeypatch.setattr("paceline.cli.schema.schema", refused)
+    assert exit_code(["schema"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"paceline: {said}")
+    assert "None" not in error

@@ -26,7 +26,7 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
     """The sentence that stands first in terminal, JSON and report."""
     measured = [p for p in profiles if p.step_s is not None]
     if not measured:
-        failed = next((p for p in profiles if p.reason), None)
+        failed = next((p for p in profiles if p.reason and p.state != "cancelled"), None)
         return f"Nothing could be measured: {failed.reason}." if failed else "Nothing was measured."
     voids = [finding for finding in findings if finding.level == "void"]
     if voids:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
@@ -116,9 +117,7 @@ def exit_code(args: Sequence[str]) -> int:
         )  # the reader has left; there is nobody to tell
         return 0
     except OSError as problem:
-        say_error(
-            f"{problem.filename or 'the system'}: {problem.strerror}", hint="check the disk and the folder"
-        )
+        say_error(_system_text(problem), hint="check the disk and the folder")
         return 1
     return code if isinstance(code, int) else 0
 
@@ -138,6 +137,14 @@ def say_error(message: str, *, hint: str | None) -> None:
     print(f"paceline: {message}", file=sys.stderr)
     if hint:
         print(f"  try: {hint}", file=sys.stderr)
+
+
+def _system_text(problem: OSError) -> str:
+    """What the system refused; of a folder that could not be copied, the first file that could not."""
+    if isinstance(problem, shutil.Error) and isinstance(problem.args[0], list):
+        _, target, why = problem.args[0][0]
+        return f"{target}: {why}"
+    return f"{problem.filename or 'the system'}: {problem.strerror or problem}"
 
 
 def _usage_hint(args: Sequence[str]) -> str:
