@@ -17,10 +17,11 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Shared:
-    """The folder as this process sees it, as the server has it, and the words that give a node its own sight."""
+    """The folder as this process sees it, as the server has it, each node's view, and the words that give it to one."""
 
     here: Path
     server: Path
+    views: dict[str, Path]
     before: dict[str, tuple[str, ...]]
 
 
@@ -50,4 +51,4 @@ def shared_late(folder: Path, nodes: tuple[str, ...], *, late_s: float) -> Itera
             name: ("unshare", "--mount", "--propagation", "private", "sh", "-c", enter, str(view), str(here))
             for name, view in views.items()
         }
-        yield Shared(here, server, before)
+        yield Shared(here, server, views, before)

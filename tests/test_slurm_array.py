@@ -288,7 +288,7 @@ def test_an_array_runs_while_one_task_does_and_waits_while_one_waits():
 
 def test_every_task_is_told_and_what_is_alike_is_told_once():
     assert ended_text(shown(WAITING, *RUNNING), left=0).startswith(
-        "job 12: tasks 1, 2 are RUNNING on n1, n2; tasks 3-5 wait (JobArrayTaskLimit)"
+        "job 12: tasks 1, 2 are RUNNING on n1, n2; tasks 3-5 wait (JobArrayTaskLimit: "
     )
     many = [line(20 + n, n, "COMPLETED") for n in range(1, 8)]
     lost = line(30, 8, "CANCELLED", code="0:15")

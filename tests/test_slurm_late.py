@@ -15,9 +15,12 @@ from paceline.plan import plan_study
 from paceline.records import Study, Workload
 from paceline.run.trial import Bench, run_trial
 from paceline.run.watch import Limits, watch
+from paceline.store.claims import Holder, claim, holders
 from paceline.store.lock import locked
 from paceline.store.paths import StudyFolder
+from paceline.store.trial_files import complete_trials, is_complete, prepare, remove_incomplete
 from paceline_agent import files
+from tests import late_mounts
 from tests.test_run import FakeClock, FakeLaunch, beat
 
 STUDY = Study(
@@ -190,3 +193,59 @@ def test_a_file_system_without_locks_does_not_stop_a_study(tmp_path, monkeypatch
     monkeypatch.setattr(fcntl, "flock", flock)
     with locked(StudyFolder(tmp_path)):
         assert json.loads((tmp_path / ".lock").read_text())["pid"] == os.getpid()
+
+
+# ------------------------------------------------------------------ two machines that share a folder
+
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory):
+    """One folder, seen here and there through mounts that believe for a minute what they have seen."""
+    if late_mounts.absent() is not None:
+        pytest.skip(f"no late folder here: {late_mounts.absent()}")
+    with late_mounts.shared_late(tmp_path_factory.mktemp("late"), ("n1",), late_s=60.0) as shared:
+        yield shared
+
+
+def sights(late, name):
+    """A study as seen here, and as seen there."""
+    (late.server / name).mkdir()
+    return StudyFolder(late.here / name), StudyFolder(late.views["n1"] / name)
+
+
+def test_a_late_folder_denies_a_name_that_was_asked_for_too_early(late):
+    """Were it otherwise the next tests would prove nothing."""
+    here, there = sights(late, "early")
+    assert not (here.root / "name").exists()
+    (there.root / "name").touch()
+    assert not (here.root / "name").exists()
+
+
+def test_a_commit_mark_is_seen_at_once_although_it_was_looked_for_before(late):
+    here, there = sights(late, "marked")
+    there.trial("t-1").mkdir(parents=True)
+    assert complete_trials(here) == []
+    assert not is_complete(here, "t-1")
+    (there.trial("t-1") / "trial.json").touch()
+    assert [path.name for path in complete_trials(here)] == ["t-1"]
+    assert is_complete(here, "t-1")
+
+
+def test_of_two_machines_one_has_a_trial_although_neither_had_seen_the_others_claim(late):
+    here, there = sights(late, "claimed")
+    one, two = (Holder(f"12_{task}", 0, "paceline-t") for task in (1, 2))
+    assert holders(here) == holders(there) == {}
+    assert claim(there, "t-1", 1, two)
+    assert not claim(here, "t-1", 1, one)
+    assert claim(here, "t-2", 1, one)
+    assert not claim(there, "t-2", 1, two)
+    assert holders(here) == holders(there) == {"t-1": (1, two), "t-2": (1, one)}
+
+
+def test_a_trial_that_a_lost_machine_began_is_begun_anew_by_another(late):
+    here, there = sights(late, "taken")
+    assert remove_incomplete(here) == ()
+    prepare(there, TRIAL, packages=[])
+    (there.trial(TRIAL.id) / "worker-0.jsonl").write_text("half")
+    prepare(here, TRIAL, packages=[])
+    assert os.listdir(late.server / "taken" / "trials" / TRIAL.id) == ["agent"]

@@ -13,6 +13,7 @@ from paceline.errors import UsageError
 from paceline.launch.slurm_look import answers, short_lines
 from paceline.records import Allocation, Study, Workload
 from paceline.slurm import Job, checked_allocation, sbatch_script, signal_lead_s, time_text
+from paceline.slurm_reason import reason_text
 from paceline.slurm_state import (
     JobState,
     ended_text,
@@ -198,8 +199,24 @@ def test_accounts_are_read_where_the_controller_has_forgotten():
 def test_who_waits_is_told_why():
     text = status_text(shown("PENDING", reason="Resources", restarts=1))
     assert text.startswith(
-        "job 12 waits (Resources), put back into the queue once; Slurm expects it to start at 2026"
+        "job 12 waits (Resources: nodes are not free yet), put back into the queue once; Slurm expects it to start"
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        ("PartitionTimeLimit", "PartitionTimeLimit: it asks for more --time than its partition gives"),
+        (
+            "ReqNodeNotAvail,_UnavailableNodes:n[1-2]",
+            "ReqNodeNotAvail, UnavailableNodes:n[1-2]: nodes that it needs",
+        ),
+        ("QOSMaxWallDurationPerJobLimit", "QOSMaxWallDurationPerJobLimit: a limit of your QOS"),
+        ("SomethingNew", "SomethingNew"),
+    ],
+)
+def test_a_reason_keeps_slurms_word_and_says_what_it_means(reason, says):
+    assert reason_text(reason).startswith(says)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from paceline.slurm_reason import reason_text
 from paceline.units import duration_text
 
 __all__ = [
@@ -209,7 +210,7 @@ def _plural(text: str) -> str:
 
 
 def _reason(job: JobState) -> str:
-    return (job.reason or job.state).replace("_", " ")
+    return reason_text(job.reason or job.state)
 
 
 def _why(job: JobState) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from paceline.cli.answer import analysis_of_folder, print_analysis
 from paceline.cli.compare import check_thresholds
 from paceline.errors import StudyError
+from paceline.run.slurm import standing_text
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import read_study
 from paceline.store.trial_files import read_results
@@ -36,6 +38,8 @@ def show(
         print(_trial_text(folder, trial))
         return
     analysis = analysis_of_folder(folder, asked)
+    if asked.slurm is not None and (standing := standing_text(folder, asked)) is not None:
+        print(f"paceline: {standing}", file=sys.stderr)
     print_analysis(analysis, folder=folder, json=json)
     check_thresholds(analysis, fail_if or [])
 

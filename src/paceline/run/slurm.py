@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from paceline.launch.slurm_client import SlurmSilent, job_named, job_state, submit
+from paceline.launch.slurm_client import SlurmSilent, job_named, job_state, present, submit
 from paceline.plan import plan_study
 from paceline.records import Study, Trial
 from paceline.run.clock import Clock
@@ -19,7 +19,7 @@ from paceline.run.missing import missing
 from paceline.run.study import Listener, progress_of
 from paceline.slurm import Job, sbatch_script
 from paceline.slurm_array import array_of
-from paceline.slurm_state import JobState, phase, status_text
+from paceline.slurm_state import JobState, ended_text, phase, status_text
 from paceline.store.atomic import make_folder, write_json, write_text
 from paceline.store.claims import clear_claims
 from paceline.store.lock import locked
@@ -29,7 +29,7 @@ from paceline.store.study_file import write_study
 from paceline.store.trial_files import complete_trials, read_results, remove_incomplete, set_aside_failed
 from paceline.store.worker_files import heartbeats, look_again
 
-__all__ = ["attached", "follow", "hand_in", "job_name", "write_script"]
+__all__ = ["attached", "follow", "hand_in", "job_name", "standing_text", "write_script"]
 
 _LOOK_S = 1.0
 _ASK_S = 4.0
@@ -87,6 +87,20 @@ def attached(folder: StudyFolder, study: Study) -> JobState | None:
         return job
     by_hand = job_named(name)
     return job if by_hand is None else job_state(by_hand)
+
+
+def standing_text(folder: StudyFolder, study: Study) -> str | None:
+    """How the job of a study with missing trials stands; None where nothing is missing or no job was ever seen."""
+    left = len(missing(plan_study(study), read_results(folder), study))
+    if not left or not present():
+        return None
+    try:
+        job = attached(folder, study)
+    except SlurmSilent as silent:
+        return f"Slurm does not answer ({silent.message})"
+    if job is None:
+        return None
+    return status_text(job) if phase(job) != "over" else ended_text(job, left=left)
 
 
 def follow(

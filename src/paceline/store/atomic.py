@@ -9,7 +9,7 @@ from pathlib import Path
 
 from paceline.errors import StudyError
 
-__all__ = ["flush_folder", "make_folder", "write_bytes", "write_json", "write_text"]
+__all__ = ["flush_folder", "made_folder", "make_folder", "write_bytes", "write_json", "write_text"]
 
 
 def write_text(path: Path, text: str) -> None:
@@ -39,14 +39,27 @@ def write_json(path: Path, data: object) -> None:
     write_text(path, json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def made_folder(path: Path) -> bool:
+    """Make one folder; False when it is there already, which only making tells: a client of NFS may deny it."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    except OSError as problem:
+        raise _no_folder(path, problem) from problem
+    return True
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and those above it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise StudyError(
-            f"cannot make the folder {path}: {problem.strerror}", hint="choose --out"
-        ) from problem
+        raise _no_folder(path, problem) from problem
+
+
+def _no_folder(path: Path, problem: OSError) -> StudyError:
+    return StudyError(f"cannot make the folder {path}: {problem.strerror}", hint="choose --out")
 
 
 def flush_folder(path: Path) -> None:

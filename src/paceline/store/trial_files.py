@@ -11,7 +11,7 @@ from pathlib import Path
 
 from paceline.errors import StudyError
 from paceline.records import STATES, Point, Trial, TrialResult
-from paceline.store.atomic import flush_folder, make_folder, write_json
+from paceline.store.atomic import flush_folder, made_folder, make_folder, write_json
 from paceline.store.paths import StudyFolder
 from paceline.store.telemetry_files import telemetry
 from paceline.store.worker_files import look_again, worker_records
@@ -35,7 +35,8 @@ _COMMIT = "trial.json"
 def prepare(folder: StudyFolder, trial: Trial, *, packages: Sequence[Path]) -> Path:
     """An empty trial folder with its own copy of the code that will measure, and of our own workloads."""
     path = folder.trial(trial.id)
-    if path.exists():
+    make_folder(folder.trials)
+    if not made_folder(path):
         shutil.rmtree(path)
     make_folder(path / "agent")
     for package in packages:
