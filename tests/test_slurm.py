@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from paceline.slurm import Job, sbatch_script
 from paceline.store.claims import holders
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
-from tests.desk import DESK, SCRIPTS, SMALL, desk, environment, processes_of
+from tests.desk import DESK, ROOT, SCRIPTS, SMALL, desk, environment, processes_of
 from tests.slurm_cluster import absent, cluster
 
 pytestmark = [
@@ -208,7 +209,9 @@ def test_a_cancelled_job_keeps_nothing_half_and_the_next_desk_submits_the_rest(s
 
     slurm.call("scontrol", "update", "PartitionName=main", "State=DOWN")
     try:
-        second = Watching("s", cwd=tmp_path, name="second").until("waits (PartitionDown)")
+        second = Watching("s", cwd=tmp_path, name="second").until(
+            "waits (PartitionDown: the partition is down)"
+        )
         assert (
             f"job {job} was cancelled: 1 trial is left; what was measured is kept; submitting again"
             in second.said
@@ -241,8 +244,7 @@ def allocation(slurm, tmp_path):
 
 def command(tmp_path, *words, nodes=2):
     argv = (sys.executable, *words, "--nnodes", str(nodes))
-    agent = str(Path(__file__).parent.parent / "src")
-    known = {"PACELINE_TAG": "abc:t1", "PYTHONPATH": agent}
+    known = {"PACELINE_TAG": "abc:t1", "PYTHONPATH": str(ROOT / "src")}
     return Command(argv, str(tmp_path), known, str(tmp_path), "abc:t1")
 
 
@@ -264,29 +266,65 @@ def test_a_step_runs_once_per_node_and_ends_on_all_of_them(allocation, slurm, tm
     assert psutil.wait_procs(sleepers, timeout=10)[1] == []
 
 
+# what an image would hold: a system and the script's interpreter; nothing of this project, no home, no other folder
+IMAGE = (
+    *(word for name in ("/usr", "/etc", sys.prefix, sys.base_prefix) for word in ("--ro-bind", name, name)),
+    *(word for name in ("bin", "lib", "lib64") for word in ("--symlink", f"usr/{name}", f"/{name}")),
+    *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
+)
+no_container = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap is not installed (bubblewrap)")
+
+
 def stand_in_for_apptainer(folder):
-    """Says how it was called, and runs the command where it is."""
+    """Says how it was called, and runs the command in a root of its own that holds an image and what is bound."""
     tool = folder / "apptainer"
-    lines = ['printf "<%s>" "$@"; echo', 'while [ "$1" != image.sif ]; do shift; done', 'shift; exec "$@"']
+    lines = [
+        'printf "<%s>" "$@"; echo; binds=()',
+        'while [ "$1" != image.sif ]; do if [ "$1" = --bind ]; then binds+=(--bind "$2" "$2"); fi; shift; done; shift',
+        f'exec bwrap {shlex.join(IMAGE)} "${{binds[@]}}" --chdir "$PWD" -- "$@"',
+    ]
     tool.write_text("\n".join(["#!/bin/bash", *lines]))
     tool.chmod(0o755)
 
 
+@no_container
 def test_a_step_in_a_container_sees_the_folders_of_trial_and_script(allocation, tmp_path, monkeypatch):
-    tool = tmp_path / "apptainer"
-    tool.write_text(
-        '#!/bin/bash\nprintf "<%s>" "$@"; echo\nwhile [ "$1" != image.sif ]; do shift; done; shift; exec "$@"'
-    )
-    tool.chmod(0o755)
+    stand_in_for_apptainer(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     inside = replace(allocation, container="image.sif")
+    code = f"import os; print('trained in', os.getcwd(), os.path.exists({__file__!r}))"
+    step = command(tmp_path, "-c", code, nodes=1)
+    shutil.copytree(ROOT / "src" / "paceline_agent", tmp_path / "agent" / "paceline_agent")
+    step = replace(step, environment={**step.environment, "PYTHONPATH": str(tmp_path / "agent")})
     with open(tmp_path / "log", "wb") as output:
-        launch = inside.start(command(tmp_path, "-c", "print('trained')", nodes=1), output)
+        launch = inside.start(step, output)
     wait_for(lambda: launch.exit_code() is not None, tmp_path / "log")
     launch.end()
     said = (tmp_path / "log").read_text()
-    assert f"<exec><--nv><--bind><{tmp_path}><--bind><{tmp_path}><image.sif><{sys.executable}>" in said
-    assert "trained" in said
+    assert f"<exec><--nv><--bind><{tmp_path}><image.sif><{sys.executable}>" in said
+    assert f"trained in {tmp_path} False" in said
+
+
+def test_a_container_sees_the_script_wherever_it_lies():
+    def binds(script):
+        argv = (
+            "python",
+            "-m",
+            "torch.distributed.run",
+            "--nnodes",
+            "1",
+            "-m",
+            "paceline_agent",
+            *script,
+            "--lr",
+            "1",
+        )
+        words = inside.words(Command(argv, "/home/me", {}, "/scratch/s/trials/t", "abc:t"))
+        return [words[at + 1] for at, word in enumerate(words) if word == "--bind"]
+
+    inside = SlurmLauncher("7", ("n1",), "10.0.0.1", container="image.sif")
+    assert binds(["/code/train.py"]) == ["/scratch/s/trials/t", "/home/me", "/code"]
+    assert binds(["train.py"]) == binds(["-m", "train"]) == ["/scratch/s/trials/t", "/home/me"]
 
 
 def test_stacks_are_asked_of_those_who_answer_on_every_node(allocation, slurm, tmp_path):
@@ -321,6 +359,7 @@ def test_sbatch_reads_hostile_values_back_as_they_were(slurm, tmp_path):
     wait_for(lambda: slurm.state(number) == "FAILED", "a desk that cannot start fails its job")
 
 
+@no_container
 @pytest.mark.slow
 def test_a_study_in_a_container_needs_nothing_of_the_desk_inside(slurm, tmp_path):
     stand_in_for_apptainer(tmp_path)

@@ -35,6 +35,7 @@ _RETURN_S = 600.0  # Slurm gives a silent node up after SlurmdTimeout, 300 s unl
 _LOOK_AGAIN_S = 5.0
 _MOST_GRACE_S = 3600.0
 _ASK_S = 20.0
+_AGENT = "paceline_agent"  # what comes after it on a command line is the script
 # every process of the trial that catches the agent's signal, and no other: torchrun would die of it
 _ASK_STACKS = """
 import os, signal, sys
@@ -151,8 +152,7 @@ class SlurmLauncher:
         """The command of a trial as a step."""
         python = command.argv[0]
         node = [python, "-m", "paceline_agent.on_node", self.address, command.trial_dir, "--"]
-        folders = (command.trial_dir, os.path.abspath(command.directory))
-        options, inside = contained(self.container, folders)
+        options, inside = contained(self.container, _folders(command))
         srun = self.srun(_nodes_of(command), name=_step_name(command.tag))
         return [*srun, *options, *inside, *node, *command.argv]
 
@@ -217,6 +217,14 @@ def _step_name(tag: str) -> str:
 def _nodes_of(command: Command) -> int:
     argv = command.argv
     return int(argv[argv.index("--nnodes") + 1]) if "--nnodes" in argv else 1
+
+
+def _folders(command: Command) -> list[str]:
+    """What a container must see: the trial's folder, the one that the script runs in, and the one that it lies in."""
+    argv = command.argv
+    target = argv[argv.index(_AGENT) + 1] if _AGENT in argv else "-m"
+    script = [] if target == "-m" else [os.path.dirname(os.path.join(command.directory, target))]
+    return list(dict.fromkeys(map(os.path.abspath, (command.trial_dir, command.directory, *script))))
 
 
 def _known(job: str) -> JobState | None:
