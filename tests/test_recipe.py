@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from paceline.records import (
     Estimate,
     Point,
     Profile,
+    Recommendation,
     Refusal,
 )
 from paceline.report.text import text_report
@@ -173,6 +175,17 @@ def test_a_loss_is_judged_beside_its_baselines():
     assert told[2] == "to beat: mean_angle_mse 0.300, ridge_mse 0.100; surely better than each: 1 workers"
 
 
+def test_the_rule_of_every_batch_is_said_and_their_condition_once():
+    rules = [
+        Recommendation(
+            "lr-rule", n, 32, "sqrt", None, None, f"measured on x, global batch {32 * n}, 6 epochs", f"{n} w"
+        )
+        for n in (1, 2)
+    ]
+    text = answers("fruit", analysed(profile(1), recommendations=tuple(rules)))["rule"]
+    assert text.splitlines() == ["1 w", "2 w", "(measured on x, 6 epochs)"]
+
+
 def test_a_recipe_that_times_steps_says_where_accuracy_would_be_trained():
     assert answers("mnist", analysed(profile(1)))["accuracy"].endswith("recipe run mnist --preset lab trains")
     assert answers("fruit", analysed(profile(1)))["accuracy"] == "not measured"
@@ -234,6 +247,29 @@ def test_recipes_are_listed_shown_and_refused_by_name(tmp_path):
     lost = desk("recipe", "run", "imagenet", cwd=tmp_path)
     assert lost.returncode == 1
     assert "there is no recipe 'imagenet'" in lost.stderr
+
+
+def test_what_cannot_train_is_refused_before_anything_is_written(tmp_path):
+    bare = tmp_path / "bare"
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    bare.chmod(0o755)
+    lost = desk("recipe", "run", "mnist", "--python", str(bare), cwd=tmp_path)
+    assert lost.returncode == 1
+    assert "has no torch" in lost.stderr
+    assert "Traceback" not in lost.stderr
+    lost = desk("recipe", "run", "steering", "--data", "nowhere", cwd=tmp_path)
+    assert "there are no data at" in lost.stderr
+    assert not list(tmp_path.glob("paceline-recipe-*"))
+
+
+def test_a_folder_that_holds_another_study_is_not_taken_over(tmp_path):
+    held = replace(read_recipe("mnist").studies["laptop"], directory=str(tmp_path))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "study.toml").write_text(study_text(held))
+    lost = desk("recipe", "run", "fruit", "--out", "mine", cwd=tmp_path)
+    assert lost.returncode == 1
+    assert "mine holds another study: its recipe and workload" in lost.stderr
+    assert read_study(tmp_path / "mine" / "study.toml") == held
 
 
 @pytest.mark.slow

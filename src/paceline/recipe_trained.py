@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from paceline.recipe import Recipe
-from paceline.records import AccuracyCurve, Analysis, Comparison, Convergence, Estimate
+from paceline.records import AccuracyCurve, Analysis, Comparison, Convergence, Estimate, Recommendation
 from paceline.stats import estimate, ratio
 from paceline.units import duration_range_text, duration_text, percent_text, range_text
 
@@ -101,8 +101,8 @@ def rule(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
     """The rule that did best at each batch that was trained by several, with its condition once."""
     advice = [r for r in analysis.recommendations if r.goal == "lr-rule"]
     yield from (r.text for r in advice)
-    if advice:
-        yield f"({advice[0].condition})"
+    conditions = (_anywhere(r) if len(advice) > 1 else r.condition for r in advice)
+    yield from (f"({condition})" for condition in dict.fromkeys(conditions))
 
 
 def _baselines(found: Convergence) -> Iterator[str]:
@@ -132,8 +132,17 @@ def _beats(value: Estimate | None, level: float, *, rises: bool) -> bool:
     return value.low > level if rises else value.high < level
 
 
+def _anywhere(advice: Recommendation) -> str:
+    """The condition without the batch, which the advice itself names."""
+    batch = (advice.workers or 1) * (advice.per_worker_batch or 1)
+    return advice.condition.replace(f", global batch {batch},", ",")
+
+
 def _by_workers(found: Convergence | None) -> list[Comparison]:
-    return sorted(found.comparisons, key=lambda c: c.workers) if found is not None else []
+    """Few workers before many; at each count the one that all are compared with first."""
+    if found is None:
+        return []
+    return sorted(found.comparisons, key=lambda c: (c.workers, c.global_batch or 0, c.difference is not None))
 
 
 def _curves(found: Convergence | None, c: Comparison) -> Sequence[AccuracyCurve]:

@@ -28,9 +28,14 @@ def checked_workload(
         check=False,
     )
     if done.returncode:
-        said, _, hint = done.stderr.strip().rpartition("  try: ")
-        lines = (said or done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
-        raise UsageError(f"{name}: {lines[-1]}", hint=hint or f"python -m {module} --help")
+        if "No module named 'torch'" in done.stderr:
+            raise UsageError(
+                f"{python} has no torch, and {name} trains with it",
+                hint="pip install torch, or --python with the path of a Python that has it",
+            )
+        said, marked, hint = done.stderr.strip().rpartition("  try: ")
+        lines = (said if marked else hint).strip().splitlines() or [f"exit code {done.returncode}"]
+        raise UsageError(f"{name}: {lines[-1]}", hint=hint if marked else f"python -m {module} --help")
     summary = json.loads(done.stdout.strip().splitlines()[-1])
     assert isinstance(summary, dict)
     return summary
