@@ -9,11 +9,13 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline_agent import files
 from paceline_agent.__main__ import is_out_of_memory
+from paceline_agent.exchange import Exchanges
 from paceline_agent.guard import guarded
 from paceline_agent.loader import batch_length, fingerprint
 from paceline_agent.recorder import Recorder, last_of_cycle
@@ -201,3 +203,21 @@ def test_a_process_is_not_charged_for_the_memory_of_the_one_that_started_it():
     ).stdout
     del hundreds
     assert int(said) < 200e6
+
+
+def test_a_training_on_a_device_is_not_waited_for_though_it_has_no_ddp():
+    """One worker often trains without DDP: a loss read at once would make it wait for the device at every step."""
+    exchanges = Exchanges(Recorder(), backend=None)
+    weight = SimpleNamespace(device=SimpleNamespace(type="cuda"))
+    loss = torch.ones(())
+    exchanges.meet(SimpleNamespace(param_groups=[{"params": []}, {"params": [weight]}]))
+    exchanges.after_backward(loss)
+    assert isinstance(exchanges.loss(), torch.Tensor)
+
+
+def test_on_the_cpu_a_loss_is_a_number_at_once():
+    exchanges = Exchanges(Recorder(), backend=None)
+    exchanges.meet(torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1))
+    exchanges.after_backward(torch.full((), 3.0))
+    assert exchanges.loss() == 3.0
+    assert not isinstance(exchanges.loss(), torch.Tensor)

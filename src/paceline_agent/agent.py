@@ -114,6 +114,7 @@ class Agent:
             return
         if self._heartbeat is None:
             self._heartbeat = self.begin()
+            self.exchanges.meet(optimizer)
         self.optimizer = optimizer
         device = self.exchanges.device
         marker = None if device is None else device.close_step(self.optimizer_mark)

@@ -45,6 +45,7 @@ class Exchanges:
         self._loss: Any = None
         self._compression = 1.0
         self._hook_s = 0.0
+        self._hooks = False  # DDP's forward registers a timing hook
         self._register_hook: Callable[..., None] = lambda *_: None
 
     # ------------------------------------------------------------ entering
@@ -111,9 +112,17 @@ class Exchanges:
             return
         if parameter.device.type != "cuda":
             ddp._set_ddp_runtime_logging_sample_rate(1)
-        elif self.device is None:
+        else:
+            self.device = self.device or Device(self.recorder)
+            if not self._hooks:
+                self._hooks = True
+                self._hook_at_first_forward(type(ddp))
+
+    def meet(self, optimizer: Any) -> None:
+        """A script without DDP: its weights tell whether its steps run on a device, whose clock then counts."""
+        weights = (weight for group in optimizer.param_groups for weight in group["params"])
+        if self.device is None and any(weight.device.type == "cuda" for weight in weights):
             self.device = Device(self.recorder)
-            self._hook_at_first_forward(type(ddp))
 
     def look(self, looking: bool) -> None:
         """DDP takes stamps in the steps that will be looked at, and in no others: they cost it time too."""
