@@ -283,7 +283,7 @@ def test_nodes_that_the_text_does_not_tell_are_said(tmp_path, monkeypatch, capsy
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (("--workers", "1"), "one worker has no link"),
+        (("--workers", "1", "--no-device"), "one worker has no link"),
         (("--workers", "2", "--nodes", "2"), "both say how many workers"),
         (("--backend", "mpi"), "mpi"),
         (("--spec", "fast"), "not a specification"),

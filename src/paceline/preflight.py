@@ -48,6 +48,8 @@ class Facts:
     skew_s: float | None = None  # its clock minus the desk's
     skew_error_s: float | None = None
     unreachable: tuple[int, ...] = ()  # nodes whose ports it cannot reach
+    seen_as: str | None = None  # the address that others find it at, where that is not its own
+    problem: str | None = None  # why its Python could not be looked at
 
 
 def preflight_findings(study: Study, nodes: Sequence[Facts]) -> tuple[Finding, ...]:
@@ -74,14 +76,19 @@ def name_of(facts: Facts) -> str:
 
 def _torch(nodes: Sequence[Facts]) -> Iterator[Finding]:
     for facts in nodes:
-        if facts.torch is None:
+        if facts.problem is not None:
+            yield Finding(
+                "python-unusable",
+                "void",
+                f"{name_of(facts)}: {facts.problem}",
+                hint=_python_hint(facts),
+            )
+        elif facts.torch is None:
             yield Finding(
                 "torch-missing",
                 "void",
                 f"{name_of(facts)} has no torch in the Python that would run the script",
-                hint="paceline join … --python /path/to/env/bin/python on that node"
-                if facts.node
-                else "--python /path/to/env/bin/python, the one you train with",
+                hint=_python_hint(facts),
             )
     for kind, values in (
         ("torch", {facts.node: facts.torch for facts in nodes if facts.torch}),
@@ -97,26 +104,33 @@ def _torch(nodes: Sequence[Facts]) -> Iterator[Finding]:
             )
 
 
+def _python_hint(facts: Facts) -> str:
+    if facts.node:
+        return "paceline join … --python /path/to/env/bin/python on that node"
+    return "--python /path/to/env/bin/python, the one you train with"
+
+
 def _script(study: Study, nodes: Sequence[Facts]) -> Iterator[Finding]:
-    if study.workload.kind != "script" or len(nodes) == 1:  # alone, a missing script is how every trial ends
+    what = study.workload.kind
+    if what == "workload" or len(nodes) == 1:  # ours is sent; alone, a missing script is how every trial ends
         return
     for facts in nodes:
-        if facts.script_sha256 is None:
+        if facts.script is not None and facts.script_sha256 is None and facts.problem is None:
             yield Finding(
                 "script-missing",
                 "void",
-                f"{name_of(facts)} has no file {facts.script}",
-                hint="copy it to the same path, or say where it is: paceline join … --script FOLDER"
+                f"{name_of(facts)} has no {'file' if what == 'script' else what} {facts.script}",
+                hint="copy it to the same path, or paceline join in its folder, or say where that is: --script FOLDER"
                 if facts.node
-                else "name an existing script",
+                else f"name an existing {what}",
             )
     if len({facts.script_sha256 for facts in nodes if facts.script_sha256}) > 1:
         shown = _each(nodes, lambda f: f.script_sha256 and f.script_sha256[:12])
         yield Finding(
             "script-differs",
             "void",
-            f"the script is not the same on every node: {shown}",
-            hint="copy the desk's script to every node",
+            f"the {what} is not the same on every node: {shown}",
+            hint=f"copy the desk's {what} to every node",
         )
     desk = dict(nodes[0].beside)
     for facts in nodes[1:]:
@@ -126,15 +140,24 @@ def _script(study: Study, nodes: Sequence[Facts]) -> Iterator[Finding]:
             yield Finding(
                 "code-differs",
                 "doubt",
-                f"{len(apart)} Python files beside the script are not those of the desk on {name_of(facts)}: "
+                f"{len(apart)} Python files beside the {what} are not those of the desk on {name_of(facts)}: "
                 f"{', '.join(apart[:3])}{', …' if len(apart) > 3 else ''}",
                 value=float(len(apart)),
                 threshold=0.0,
-                hint="copy the script's folder to every node, if the script imports them",
+                hint=f"copy the {what}'s folder to every node, if the {what} imports them",
             )
 
 
 def _reach(nodes: Sequence[Facts]) -> Iterator[Finding]:
+    for facts in nodes:
+        if facts.seen_as is not None:
+            yield Finding(
+                "address-translated",
+                "void",
+                f"{name_of(facts)} has the address {facts.address}, and others find it at {facts.seen_as}: addresses "
+                "are translated on the way (NAT), and workers, who tell each other their own, cannot meet",
+                hint="give the nodes one network (a VPN; for a container --network host), and --join @ADDRESS in it",
+            )
     for facts in nodes:
         for other in nodes:
             if other.node in facts.unreachable:

@@ -79,6 +79,7 @@ def probe_from(lines: Iterable[str], *, source: str = "paceline probe") -> Probe
             times=tuple(_time(r, workers, nodes) for r in records if r.get("record") == "row"),
             devices=tuple(_device(r) for r in records if r.get("record") == "worker" and r.get("device")),
             notes=(
+                *_alone(workers),
                 *_crowded(records, workers // nodes),
                 *(n for r in records if (n := _note(r)) is not None),
             ),
@@ -135,6 +136,10 @@ def _rate(values: object) -> Estimate:
     if found is None:
         raise ValueError(f"rates {values!r}")
     return found
+
+
+def _alone(workers: int) -> tuple[str, ...]:
+    return ("one worker has no link to probe: its device was measured",) if workers == 1 else ()
 
 
 def _crowded(records: Sequence[Data], per_node: int) -> tuple[str, ...]:

@@ -14,22 +14,23 @@ from typing import Annotated
 import typer
 
 from paceline.cli.answer import finding_lines
+from paceline.cli.gather import JOIN_WAIT_S, Join, JoinWait, assembled, opened, say_ways
 from paceline.cli.plan_text import print_json
 from paceline.cli.probe_request import Asked, orders_of
 from paceline.cli.probe_text import probe_lines
 from paceline.cli.probed import Probed, probed
-from paceline.cli.ready import JOIN_WAIT_S, Join, JoinWait, gathered
 from paceline.data import shipped
-from paceline.errors import Interrupted, NothingMeasured, UsageError
-from paceline.launch.gate import Gate, Invitation, invitation
+from paceline.errors import Interrupted, NothingMeasured, PacelineError, UsageError
+from paceline.launch import inspection
 from paceline.launch.interpreter import interpreter, package_folder
 from paceline.launch.local import LocalLauncher
 from paceline.launch.nodes import NodesLauncher
 from paceline.launch.slurm import SlurmLauncher
 from paceline.launch.slurm_nodes import allocation_here, first_address
 from paceline.links_spec import specs_from
+from paceline.preflight import Facts, preflight_findings
 from paceline.probe_nccl import read_nccl_tests
-from paceline.records import Probe, Study
+from paceline.records import Probe, Study, Workload
 from paceline.records_json import plain_data
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
@@ -39,9 +40,11 @@ from paceline.store.paths import StudyFolder
 from paceline.store.probe_files import read_probe, read_probes, store_nccl_tests
 from paceline.store.study_file import read_study
 from paceline.store.trial_files import read_results
-from paceline.units import bytes_text, count_range, duration
+from paceline.units import bytes_text, count_range, duration, duration_text
 
 __all__ = ["probe"]
+
+_START_S = 10.0  # torch is imported, devices are measured
 
 
 def probe(
@@ -102,6 +105,7 @@ def probe(
     home, file = _places(study, out)
     asked = read_study(StudyFolder(home).study_toml) if home is not None and _is_study(home) else None
     specs = {str(link): text for link, text in specs_from(spec or [], shipped("links")).items()}
+    alone = False
     with _folder(home) as root:
         if read is not None:
             probes = [_read(read, root, workers=workers, nodes=nodes, specs=specs)]
@@ -112,11 +116,12 @@ def probe(
             wait_s = duration(join_wait) if join_wait else JOIN_WAIT_S
             with _bench(root, orders, study=asked, python=python, join=join, wait_s=wait_s) as bench:
                 probes = _measure(root, orders, bench=bench, specs=specs, kept=home is not None)
+            alone = all(order.workers == 1 for order in orders)
         if home is not None:
             probes = list(read_probes(root))
         found = probed(probes)
         _show(found, home=home, file=file, json=json)
-    if not found.links:
+    if not (found.links or (alone and found.devices)):
         raise NothingMeasured(
             f"no link was measured: {'; '.join(found.notes) or 'the sweep allows no fit'}",
             hint="paceline probe --backend gloo, or a larger --bytes",
@@ -173,6 +178,10 @@ def _bench(
         tag=StudyFolder(root).tag,
     )
     nodes = max(order.nodes for order in orders)
+    if len(orders) > 1 or nodes > 1:
+        _say(
+            f"{len(orders)} probe{'s' if len(orders) > 1 else ''}, about {duration_text(sum(map(_expected_s, orders)))}"
+        )
     if nodes == 1:
         yield bench
         return
@@ -191,13 +200,35 @@ def _bench(
             "this study takes its nodes from Slurm, and this is no allocation",
             hint=f"salloc --nodes {nodes} paceline probe {root}",
         )
-    gate = Gate(invitation(join) if join else Invitation(), _say)
-    try:
-        gathered(gate, nodes, wait_s=wait_s, what="probe")
+    with opened(join) as gate:
+        devices = any("nccl" in order.backends for order in orders)
+        asked = inspection.Asked(bench.python, None, os.sep, devices=devices)
+        facts = assembled(gate, nodes, asked, wait_s=wait_s, what="probe")
+        notes = _judged(orders, facts)
+        say_ways(facts)
         launcher = NodesLauncher(gate, None, _say, lambda member: None)
-        yield replace(bench, launcher=launcher, rendezvous=launcher.rendezvous)
-    finally:
-        gate.close()
+        yield replace(bench, launcher=launcher, rendezvous=launcher.rendezvous, notes=notes)
+
+
+def _judged(orders: Sequence[ProbeOrder], facts: Sequence[Facts]) -> tuple[str, ...]:
+    """What a look at the nodes makes of the probes to come, said and kept with them; what is void ends it here."""
+    largest = max(orders, key=lambda order: order.workers)
+    as_study = Study(
+        Workload("workload", "probe"),
+        workers=(largest.workers,),
+        workers_per_node=(largest.workers // largest.nodes,),
+        nodes=(largest.nodes,),
+        threads=largest.threads,
+    )
+    findings = preflight_findings(as_study, facts)
+    for finding in findings:
+        if finding.level == "void":
+            raise PacelineError(f"nothing was started: {finding.message}", hint=finding.hint)
+        _say(
+            f"preflight {finding.level}: {finding.message}"
+            + (f"\n  try: {finding.hint}" if finding.hint else "")
+        )
+    return tuple(finding.message for finding in findings if finding.level == "doubt")
 
 
 def _measure(
@@ -210,11 +241,7 @@ def _measure(
         with terminated_like_interrupted():
             bench.launcher.end_leftovers(bench.tag)  # of a desk that was killed
             for order in orders:
-                where = f" on {order.nodes} nodes" if order.nodes > 1 else ""
-                _say(
-                    f"probing {order.workers} workers{where} over {', '.join(order.backends)}, 1 kB to "
-                    f"{bytes_text(order.sizes[-1])}, about {order.seconds + 10:.0f} s …"
-                )
+                _say(f"probing {_what(order)}, about {duration_text(_expected_s(order))} …")
                 probes.append(run_probe(root, order, bench=bench, specs=specs))
     except NothingMeasured as problem:
         if kept:
@@ -225,6 +252,18 @@ def _measure(
             "stopped; probes that were complete are kept", hint="paceline probe again"
         ) from None
     return probes
+
+
+def _what(order: ProbeOrder) -> str:
+    """2 workers on 2 nodes over gloo, 1 kB to 64.0 MB"""
+    if order.workers == 1:
+        return "the device of one worker"
+    where = f" on {order.nodes} nodes" if order.nodes > 1 else ""
+    return f"{order.workers} workers{where} over {', '.join(order.backends)}, 1 kB to {bytes_text(order.sizes[-1])}"
+
+
+def _expected_s(order: ProbeOrder) -> float:
+    return (order.seconds if order.workers > 1 else 0.0) + _START_S
 
 
 def _say(text: str) -> None:

@@ -41,7 +41,7 @@ def orders_of(asked: Asked, study: Study | None, results: Sequence[TrialResult])
             workers=workers,
             sizes=sizes,
             nodes=nodes,
-            backends=_backends(asked.backend, study, results),
+            backends=_backends(asked.backend, study, results) if workers > 1 else (),
             seconds=duration(asked.seconds),
             device=asked.device and i == 0,
             threads=threads or max(1, cores() // (workers // nodes)),
@@ -78,6 +78,6 @@ def _counts(asked: Asked, study: Study | None) -> list[tuple[int, int]]:
     else:
         most = 2 if study is None else max(study.workers)
         found = [(count, 1) for count in sorted({2, max(2, most)})]
-    if min(found)[0] < 2:
+    if min(found)[0] < 2 and not asked.device:
         raise UsageError("one worker has no link to probe", hint="--workers 2, or --nodes 2")
     return found

@@ -74,6 +74,7 @@ def recipe(
     wanted = _held(folder, _study(chosen, size, data=data, python=python))
     asks = "".join(f"  {QUESTIONS[ask]}\n" for ask in chosen.asks)
     print(f"{chosen.title}. It asks:\n{asks}", end="", file=sys.stderr, flush=True)
+    print("Looking at its data and options first.", file=sys.stderr, flush=True)
     wanted = _checked(wanted, python=interpreter(wanted.python))
     threads = threads_per_worker(wanted, environment=os.environ, cores=cores())
     wanted = replace(wanted, threads=threads)

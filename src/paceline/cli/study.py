@@ -15,6 +15,7 @@ from typing import NoReturn
 from paceline import config, units
 from paceline.analysis_json import analysis_data
 from paceline.cli.answer import analysis_of_folder, print_analysis
+from paceline.cli.gather import JOIN_WAIT_S, Join, JoinWait
 from paceline.cli.goal import (
     Epochs,
     LowerIsBetter,
@@ -30,7 +31,7 @@ from paceline.cli.goal import (
 )
 from paceline.cli.plan_text import print_json, print_plan, whole_command
 from paceline.cli.progress import progress_listener
-from paceline.cli.ready import JOIN_WAIT_S, Join, JoinWait, ready
+from paceline.cli.ready import ready
 from paceline.cli.request import request, target_of
 from paceline.cli.slurm_options import (
     Account,

@@ -10,10 +10,10 @@ import shutil
 import socket
 import subprocess
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from paceline import __version__
-from paceline.errors import UsageError
 from paceline.launch.interpreter import package_folder
 from paceline.launch.processes import cores
 from paceline.launch.route import Way
@@ -29,17 +29,31 @@ _MOST_BESIDE = 200
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a node is asked about: the Python, the script where it would lie there, and whether devices matter."""
+    """What a node is asked about: the Python, the script where it would lie there, and whether devices matter.
+
+    `module` instead of a script, as Python would find it from `directory`.
+    """
 
     python: str
     script: str | None
     devices: bool
+    module: str | None = None
+    directory: str | None = None
+
+
+class _Unusable(Exception):
+    """A Python that does not answer."""
 
 
 def facts_of_this_node(subject: Subject, *, node: int, way: Way | None) -> Facts:
     """The Facts of the machine that this process is on."""
-    seen = _looked(subject)
-    script = Path(subject.script) if subject.script else None
+    seen: dict[str, object] = {}
+    script, top, problem = None, None, None
+    try:
+        seen = _looked(subject)
+        script, top = _code(subject)
+    except _Unusable as found:
+        problem = str(found)
     devices, nccl = seen.get("devices"), seen.get("nccl")
     return Facts(
         node=node,
@@ -55,32 +69,60 @@ def facts_of_this_node(subject: Subject, *, node: int, way: Way | None) -> Facts
         devices=tuple(map(str, devices)) if isinstance(devices, list) else None,
         cores=cores(),
         shm_free_bytes=shutil.disk_usage("/dev/shm").free if os.path.isdir("/dev/shm") else None,
-        script=subject.script,
+        script=subject.module or subject.script,
         script_sha256=_digest(script) if script else None,
-        beside=_beside(script) if script else (),
+        beside=_beside(script, top) if script else (),
         environment=tuple(
             (name, value)
             for name, value in sorted(os.environ.items())
             if name.startswith(_COMPARED) and not any(word in name for word in _SECRET)
         ),
+        problem=problem,
     )
 
 
 def _looked(subject: Subject) -> dict[str, object]:
     """What the script's own Python says about itself."""
-    look = package_folder("paceline_agent") / "look.py"
-    asked = [subject.python, str(look), *(["--devices"] if subject.devices or _has_devices() else [])]
+    devices = ["--devices"] if subject.devices or _has_devices() else []
+    return _said(subject, "look.py", *devices)
+
+
+def _code(subject: Subject) -> tuple[Path | None, Path | None]:
+    """The file that would be run, and the folder of the package that it belongs to, where it is a module's."""
+    if subject.module is None:
+        return (Path(subject.script) if subject.script else None), None
+    seen = _said(subject, "find_module.py", subject.module)
+    file, package = seen.get("file"), seen.get("package")
+    return (Path(str(file)) if file else None), (Path(str(package)) if package else None)
+
+
+def _said(subject: Subject, name: str, *words: str) -> dict[str, object]:
+    """One line of JSON from a file of the agent, run by the script's own Python from the folder of the trials."""
+    file = package_folder("paceline_agent") / name
+    here = subject.directory if subject.directory and os.path.isdir(subject.directory) else None
     try:
         done = subprocess.run(
-            asked, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LOOK_S, check=False
+            [subject.python, str(file), *words],
+            cwd=here,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_LOOK_S,
+            check=False,
         )
-        seen = json.loads(done.stdout.strip().splitlines()[-1])
-    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as problem:
-        raise UsageError(
-            f"{subject.python} could not be asked for its versions: {problem}",
-            hint="--python /path/to/env/bin/python, the one you train with",
-        ) from problem
+        lines = done.stdout.strip().splitlines()
+        if not lines:
+            raise ValueError(_reason(done))
+        seen = json.loads(lines[-1])
+    except (OSError, ValueError, subprocess.TimeoutExpired) as problem:
+        raise _Unusable(f"{subject.python} could not be asked for its versions: {problem}") from problem
     return seen if isinstance(seen, dict) else {}
+
+
+def _reason(done: subprocess.CompletedProcess[str]) -> str:
+    """What a program that printed nothing said of its end."""
+    told = done.stderr.strip().splitlines()
+    return told[-1] if told else f"it ended with code {done.returncode} and said nothing"
 
 
 def _has_devices() -> bool:
@@ -100,11 +142,16 @@ def _digest(path: Path) -> str | None:
     return None
 
 
-def _beside(script: Path) -> tuple[tuple[str, str], ...]:
-    """The Python files in the script's folder: what it may import from there. Too many to be its own: none."""
-    others = sorted(path for path in script.parent.glob("*.py") if path.name != script.name)
-    digests = [(path.name, _digest(path)) for path in others[: _MOST_BESIDE + 1]]
-    return tuple((name, found) for name, found in digests if found) if len(others) <= _MOST_BESIDE else ()
+def _beside(script: Path, package: Path | None) -> tuple[tuple[str, str], ...]:
+    """The Python files of the package, or of the script's folder: what it may import. Too many to be its own: none."""
+    root, files = (
+        (script.parent, script.parent.glob("*.py")) if package is None else (package, package.rglob("*.py"))
+    )
+    others = sorted(path for path in islice(files, _MOST_BESIDE + 2) if path != script)
+    if len(others) > _MOST_BESIDE:
+        return ()
+    digests = [(path.relative_to(root).as_posix(), _digest(path)) for path in others]
+    return tuple((name, found) for name, found in digests if found)
 
 
 def _text(value: object) -> str | None:

@@ -11,6 +11,8 @@ ends of it, which are the route between the two.
 from __future__ import annotations
 
 import contextlib
+import errno
+import ipaddress
 import secrets
 import select
 import socket
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 
 from paceline import __version__
 from paceline.errors import PacelineError, TokenRefused, UsageError
-from paceline.launch.route import Way, own_addresses, way_at
+from paceline.launch.route import Way, listening, own_addresses, way_at
 from paceline.launch.wire import Wire, WireLost, desk_handshake
 
 __all__ = ["PORT", "PROTOCOL", "Gate", "Invitation", "Member", "invitation"]
@@ -37,11 +39,17 @@ class Invitation:
     host: str | None = None
     port: int | None = None
 
+    @property
+    def place(self) -> str:
+        """host:port, as a person writes it."""
+        return f"[{self.host}]:{self.port}" if ":" in (self.host or "") else f"{self.host}:{self.port}"
+
 
 def invitation(text: str) -> Invitation:
-    """The parts of `TOKEN@HOST:PORT`, `@HOST`, `:PORT`, `[IPv6]:PORT`."""
+    """The parts of `TOKEN@HOST:PORT`, `@HOST`, `:PORT`, `[IPv6]:PORT`, `IPv6`."""
     token, _, place = text.rpartition("@")
-    host, colon, port = place.rpartition(":") if not place.endswith("]") else (place, "", "")
+    bare = place.endswith("]") or (place.count(":") > 1 and not place.startswith("["))
+    host, colon, port = (place, "", "") if bare else place.rpartition(":")
     if not colon:
         host = place
     if colon and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
@@ -52,12 +60,13 @@ def invitation(text: str) -> Invitation:
 
 
 class Member:
-    """One joined node, for as long as its connection holds."""
+    """One joined node, for as long as its connection holds. `desk_seen_as`: the address that it found the desk at."""
 
-    def __init__(self, wire: Wire, *, node: int, host: str) -> None:
+    def __init__(self, wire: Wire, *, node: int, host: str, desk_seen_as: str | None = None) -> None:
         self.wire = wire
         self.node = node
         self.host = host
+        self.desk_seen_as = desk_seen_as
         self.lost: str | None = None
 
     @property
@@ -84,7 +93,8 @@ class Gate:
         self.members: list[Member] = []
         self._addresses = (asked.host,) if asked.host else own_addresses()
         try:
-            self._server = _listening(asked.host, asked.port) if asked.port else _usual(asked.host)
+            at = _own_address(asked.host, say)
+            self._server = _listening(at, asked.port) if asked.port else _usual(at)
         except OSError as problem:
             raise PacelineError(
                 f"cannot listen at {asked.host or 'any address'}:{asked.port or 'any port'}: {problem.strerror}",
@@ -95,8 +105,8 @@ class Gate:
     @property
     def join_lines(self) -> tuple[str, ...]:
         """What to type on the other nodes: one line for each address of this machine, the likeliest first."""
-        hosts = [f"[{host}]" if ":" in host else host for host in self._addresses]
-        return tuple(f"paceline join {self.token}@{host}:{self.port}" for host in hosts)
+        places = [Invitation(host=host, port=self.port).place for host in self._addresses]
+        return tuple(f"paceline join {self.token}@{place}" for place in places)
 
     @property
     def present(self) -> list[Member]:
@@ -146,12 +156,11 @@ class Gate:
             member.wire.send("bye", b"", reason=why)
         member.lose(why)
 
-    def close(self) -> None:
+    def close(self, why: str | None = None) -> None:
+        """Let nobody in any more and send every node home; `why`, where that is not the end of the study."""
         self._server.close()
         for member in self.present:
-            with contextlib.suppress(WireLost):
-                member.wire.send("bye")
-            member.wire.close()
+            self.dismiss(member, why or "the study is over")
 
     def _welcomed(self, wire: Wire) -> Member:
         hello = wire.receive(_HELLO_S)
@@ -168,21 +177,44 @@ class Gate:
             raise WireLost("another protocol")
         taken = {member.node for member in self.present}
         number = next(node for node in range(1, len(taken) + 2) if node not in taken)
-        member = Member(wire, node=number, host=str(hello.values.get("host")))
+        seen = hello.values.get("desk")
+        member = Member(
+            wire, node=number, host=str(hello.values.get("host")), desk_seen_as=str(seen) if seen else None
+        )
         wire.send("welcome", node=number, paceline=__version__)
         return member
 
 
-def _usual(host: str | None) -> socket.socket:
+def _own_address(host: str | None, say: Callable[[str], None]) -> str | None:
+    """The address to listen at; None: at all of them.
+
+    Many machines have their own name in /etc/hosts as 127.0.1.1, where no other machine would find them.
+    """
+    if host is None:
+        return None
+    found = str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    if host in (found, "localhost") or not ipaddress.ip_address(found).is_loopback:
+        return found
+    say(f"{host} is {found} on this machine, which others cannot reach: listening at every address instead")
+    return None
+
+
+def _usual(address: str | None) -> socket.socket:
     """The usual port, or any free one where another study has it."""
     try:
-        return _listening(host, PORT)
+        return _listening(address, PORT)
     except OSError:
-        return _listening(host, 0)
+        return _listening(address, 0)
 
 
-def _listening(host: str | None, port: int) -> socket.socket:
-    if host is None:
-        return socket.create_server(("", port))
-    family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    return socket.create_server(where[:2], family=family)
+def _listening(address: str | None, port: int) -> socket.socket:
+    """A server at the address; without one, at every address of both families."""
+    if address is not None:
+        return listening(address, port=port)
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        except OSError as problem:
+            if problem.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # else IPv6 is switched off
+                raise
+    return listening("", port=port)

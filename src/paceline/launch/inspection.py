@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from paceline.launch.facts import Subject, facts_of_this_node
 from paceline.launch.gate import Member
-from paceline.launch.route import reaches
+from paceline.launch.route import listening, unreached
 from paceline.launch.wire import Message, WireLost
 from paceline.preflight import Facts
 from paceline.records_json import record_from
@@ -24,31 +23,35 @@ _CLOCK_ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the nodes are asked about: the desk's Python, its script, the folder it runs in, whether devices matter."""
+    """What nodes are asked about: the desk's Python, its script or module, the folder it runs in, devices or not."""
 
     python: str
     script: str | None
     directory: str
     devices: bool
+    module: str | None = None
 
     @property
     def subject(self) -> Subject:
-        return Subject(self.python, self.script, self.devices)
+        return Subject(self.python, self.script, self.devices, self.module, self.directory)
 
 
 def inspected(asked: Asked, members: Sequence[Member]) -> tuple[Facts, ...]:
     """The Facts of the desk's own machine and of every member that answers. One that does not is lost."""
     for member in members:
         _tell(member, "look", python=asked.python, script=asked.script, directory=asked.directory,
-              devices=asked.devices)  # fmt: skip
+              devices=asked.devices, module=asked.module)  # fmt: skip
     desk = facts_of_this_node(asked.subject, node=0, way=members[0].desk_way if members else None)
-    found = [desk]
+    found = [replace(desk, seen_as=_other(members[0].desk_seen_as, desk.address) if members else None)]
     for member in members:
         answer = _answer(member, "facts", _LOOK_S)
         if answer is not None:
             skew_s, error_s = _skew(member)
             facts = record_from(Facts, answer.values["facts"])
-            found.append(replace(facts, node=member.node, skew_s=skew_s, skew_error_s=error_s))
+            seen_as = _other(member.wire.peer_address, facts.address)
+            found.append(
+                replace(facts, node=member.node, skew_s=skew_s, skew_error_s=error_s, seen_as=seen_as)
+            )
     return _with_reach(found, [member for member in members if member.lost is None])
 
 
@@ -72,25 +75,28 @@ def _with_reach(found: Sequence[Facts], members: Sequence[Member]) -> tuple[Fact
     """Every node opens a port, and every other node tries to reach it."""
     if not members or found[0].address is None:
         return tuple(found)
-    family = socket.AF_INET6 if ":" in found[0].address else socket.AF_INET
-    with socket.create_server((found[0].address, 0), family=family, backlog=len(members) + 1) as own:
+    with listening(found[0].address) as own:
         ports: dict[int, tuple[str, int]] = {0: (found[0].address, own.getsockname()[1])}
         for member in members:
             _tell(member, "listen")
             answer = _answer(member, "listening", _ANSWER_S)
             if answer is not None:
-                ports[member.node] = (member.wire.peer_address, int(str(answer.values["port"])))
+                ports[member.node] = (str(answer.values["address"]), int(str(answer.values["port"])))
         cut: dict[int, tuple[int, ...]] = {}
         for member in members:
             others = [[node, *place] for node, place in ports.items() if node != member.node]
             _tell(member, "reach", ports=others)
+        cut[0] = unreached([(node, *place) for node, place in ports.items() if node], wait_s=_REACH_S)
+        for member in members:
             answer = _answer(member, "reached", _ANSWER_S)
             lost = answer.values["unreachable"] if answer is not None else []
             cut[member.node] = tuple(int(node) for node in lost) if isinstance(lost, list) else ()
-        cut[0] = tuple(
-            n for n, (host, port) in ports.items() if n and not reaches(host, port, wait_s=_REACH_S)
-        )
     return tuple(replace(facts, unreachable=cut.get(facts.node, ())) for facts in found)
+
+
+def _other(seen: str | None, own: str | None) -> str | None:
+    """The address that others see, where it is not the node's own."""
+    return seen if None not in (seen, own) and seen != own else None
 
 
 def _tell(member: Member, kind: str, **values: object) -> None:

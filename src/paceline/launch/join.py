@@ -28,7 +28,7 @@ from paceline.launch.facts import Subject, facts_of_this_node
 from paceline.launch.gate import PROTOCOL, Invitation
 from paceline.launch.node_files import chunks
 from paceline.launch.node_trial import NodeTrial, Order, remove_abandoned
-from paceline.launch.route import reaches, way_at
+from paceline.launch.route import listening, unreached, way_at
 from paceline.launch.wire import Message, Wire, WireLost, node_handshake
 from paceline.records_json import plain_data
 
@@ -55,7 +55,13 @@ def joined_study(asked: Invitation, here: Here, *, wait_s: float, say: Callable[
     remove_abandoned()
     wire = _connected(asked, wait_s=wait_s, say=say)
     try:
-        wire.send("hello", protocol=PROTOCOL, host=socket.gethostname(), paceline=__version__)
+        wire.send(
+            "hello",
+            protocol=PROTOCOL,
+            host=socket.gethostname(),
+            paceline=__version__,
+            desk=wire.peer_address,
+        )
         welcome = wire.receive(_SILENT_S)
         if welcome is None or welcome.kind != "welcome":
             reason = welcome.values.get("reason") if welcome else "no answer"
@@ -94,7 +100,7 @@ class _Service:
             while True:
                 message = self._wire.receive(_TICK_S)
                 if message is not None and message.kind == "bye":
-                    return str(message.values.get("reason") or "the study is over")
+                    return str(message.values.get("reason"))
                 if message is not None:
                     self._answer(message)
                 now = time.monotonic()
@@ -123,16 +129,12 @@ class _Service:
                 self._wire.send("clock", now_s=time.time())
             case "listen":
                 self._close_server()
-                self._server = socket.create_server(
-                    (self._way.address, 0),
-                    family=socket.AF_INET6 if ":" in self._way.address else socket.AF_INET,
-                )
+                self._server = listening(self._way.address)
                 self._wire.send("listening", address=self._way.address, port=self._server.getsockname()[1])
             case "reach":
                 ports = values["ports"]
                 assert isinstance(ports, list)
-                lost = [node for node, host, port in ports if not reaches(host, port, wait_s=_REACH_S)]
-                self._wire.send("reached", unreachable=lost)
+                self._wire.send("reached", unreachable=unreached(ports, wait_s=_REACH_S))
             case "start":
                 self._start(values, message.body)
             case "stacks":
@@ -144,11 +146,14 @@ class _Service:
                 pass  # "here", or what a later desk may say
 
     def _facts(self, values: Mapping[str, object]) -> object:
-        script = values.get("script")
+        script, module, directory = values.get("script"), values.get("module"), str(values["directory"])
+        home = self._home(directory, script)
         subject = Subject(
             self._python(str(values["python"])),
-            None if script is None else self._local(str(script), str(values["directory"])),
+            None if script is None else _moved(str(script), directory, home),
             devices=values.get("devices") is True,
+            module=None if module is None else str(module),
+            directory=home,
         )
         return facts_of_this_node(subject, node=self._node, way=self._way)
 
@@ -160,13 +165,14 @@ class _Service:
         assert isinstance(environment, dict)
         directory, script = str(values["directory"]), values.get("script")
         local = [self._python(argv[0]), *argv[1:]]
+        home = self._home(directory, script)
         if script is not None:
-            local = [self._local(arg, directory) if arg == script else arg for arg in local]
+            local = [_moved(arg, directory, home) if arg == script else arg for arg in local]
         order = Order(
             trial=str(values["trial"]),
             argv=tuple(local),
             environment=environment,
-            directory=self._here.script_folder or (directory if os.path.isdir(directory) else os.getcwd()),
+            directory=home,
             tag=str(values["tag"]),
             node=self._node,
         )
@@ -217,14 +223,23 @@ class _Service:
             return self._here.python
         return asked if shutil.which(asked) else sys.executable
 
-    def _local(self, script: str, directory: str) -> str:
-        """Where the desk's script lies here."""
-        if self._here.script_folder is None:
-            return script
-        inside = os.path.relpath(script, directory)
-        return os.path.join(
-            self._here.script_folder, os.path.basename(script) if inside.startswith(os.pardir) else inside
-        )
+    def _home(self, directory: str, script: object) -> str:
+        """The folder that stands for the desk's: the one named to join, the same one, or where join was started."""
+        if self._here.script_folder is not None:
+            return self._here.script_folder
+        here = os.getcwd()
+        if not os.path.isdir(directory):
+            return here
+        elsewhere = script is not None and not os.path.exists(str(script))
+        return here if elsewhere and os.path.exists(_moved(str(script), directory, here)) else directory
+
+
+def _moved(script: str, directory: str, home: str) -> str:
+    """Where the desk's script lies when the folder that it runs in is `home`."""
+    inside = os.path.relpath(script, directory)
+    if home == directory:
+        return script
+    return os.path.join(home, os.path.basename(script) if inside.startswith(os.pardir) else inside)
 
 
 def _connected(asked: Invitation, *, wait_s: float, say: Callable[[str], None]) -> Wire:
@@ -235,9 +250,7 @@ def _connected(asked: Invitation, *, wait_s: float, say: Callable[[str], None]) 
         connection: socket.socket | None = None
         try:
             connection = socket.create_connection(place, timeout=5.0)
-            say(
-                f"at the study on {asked.host}:{asked.port}; one that is busy lets nodes in between two trials"
-            )
+            say(f"at the study on {asked.place}; one that is busy lets nodes in between two trials")
             greeting_s = max(_RETRY_S, until - time.monotonic())
             return node_handshake(connection, token, greeting_s=greeting_s)
         except (OSError, WireLost, TokenRefused) as problem:
@@ -247,12 +260,10 @@ def _connected(asked: Invitation, *, wait_s: float, say: Callable[[str], None]) 
                 raise
             if time.monotonic() >= until:
                 raise PacelineError(
-                    f"no study answers at {asked.host}:{asked.port}: {problem}",
+                    f"no study answers at {asked.place}: {problem}",
                     hint="check the line that the study printed, and that this node may reach that port",
                 ) from problem
             if not said:
-                say(
-                    f"no study answers at {asked.host}:{asked.port} yet ({problem}); trying for {wait_s:.0f} s"
-                )
+                say(f"no study answers at {asked.place} yet ({problem}); trying for {wait_s:.0f} s")
                 said = True
             time.sleep(_RETRY_S)

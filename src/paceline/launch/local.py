@@ -47,6 +47,9 @@ class LocalLaunch:
 
     def end(self) -> None:
         end_tagged(self._tag, grace_s=_GRACE_S)
+        if self._process.poll() is None:  # it was just becoming another program, and showed no environment
+            self._process.kill()
+            end_tagged(self._tag, grace_s=_GRACE_S)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_GRACE_S)
 

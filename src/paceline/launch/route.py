@@ -5,11 +5,22 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import psutil
 
-__all__ = ["Way", "address_towards", "free_port", "own_addresses", "reaches", "way_at"]
+__all__ = [
+    "Way",
+    "address_towards",
+    "free_port",
+    "listening",
+    "own_addresses",
+    "plain",
+    "unreached",
+    "way_at",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +52,59 @@ def address_towards(host: str) -> str | None:
 
 
 def own_addresses() -> tuple[str, ...]:
-    """Addresses that others may reach this machine at: of the default route first, loopback only when alone."""
-    found = [address_towards("192.0.2.1")]  # a documentation address: any default route leads there
-    up = {name for name, stats in psutil.net_if_stats().items() if stats.isup}
-    for name, entries in psutil.net_if_addrs().items():
-        found += [e.address for e in entries if name in up and e.family == socket.AF_INET]
-    outside = [a for a in found if a is not None and not ipaddress.ip_address(a).is_loopback]
-    return tuple(dict.fromkeys(outside)) or ("127.0.0.1",)
+    """Addresses that others may reach this machine at: of the default route first, loopback only when alone.
+
+    IPv6 where there is nothing else: a machine that has both is told of by the shorter one.
+    """
+    four = _outside(
+        socket.AF_INET, towards="192.0.2.1"
+    )  # documentation addresses: any default route leads there
+    return four or _outside(socket.AF_INET6, towards="2001:db8::1") or ("127.0.0.1",)
+
+
+def plain(address: str) -> str:
+    """10.0.0.1 of ::ffff:10.0.0.1, as a socket for both families shows it."""
+    with contextlib.suppress(ValueError):
+        mapped = getattr(ipaddress.ip_address(address), "ipv4_mapped", None)
+        return address if mapped is None else str(mapped)
+    return address
 
 
 def free_port(address: str) -> int:
     """A port that nothing listens on at this address of ours now."""
-    with _listening(address) as probe:
+    with listening(address) as probe:
         return int(probe.getsockname()[1])
 
 
-def reaches(address: str, port: int, *, wait_s: float) -> bool:
-    """Whether a connection to this address and port can be made."""
+def listening(address: str, *, port: int = 0, backlog: int = 128) -> socket.socket:
+    """A server at this address of ours; any free port unless one is named."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return socket.create_server((address, port), family=family, backlog=backlog)
+
+
+def unreached(places: Sequence[tuple[int, str, int]], *, wait_s: float) -> tuple[int, ...]:
+    """The nodes of (node, address, port) to which no connection can be made within `wait_s`; all are tried at once."""
+    with ThreadPoolExecutor(max_workers=max(1, len(places))) as pool:
+        reached = list(pool.map(lambda place: _reaches(place[1], place[2], wait_s), places))
+    return tuple(node for (node, _, _), done in zip(places, reached, strict=True) if not done)
+
+
+def _reaches(address: str, port: int, wait_s: float) -> bool:
     with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=wait_s):
         return True
     return False
 
 
-def _listening(address: str) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    return socket.create_server((address, 0), family=family)
+def _outside(family: socket.AddressFamily, *, towards: str) -> tuple[str, ...]:
+    found = [address_towards(towards)]
+    up = {name for name, stats in psutil.net_if_stats().items() if stats.isup}
+    for name, entries in psutil.net_if_addrs().items():
+        found += [entry.address for entry in entries if name in up and entry.family == family]
+    kept = [a for a in found if a is not None and not _here_only(a)]
+    return tuple(dict.fromkeys(kept))
+
+
+def _here_only(address: str) -> bool:
+    """Whether an address means something on this machine or this cable only."""
+    known = ipaddress.ip_address(address.partition("%")[0])
+    return known.is_loopback or (known.version == 6 and known.is_link_local)

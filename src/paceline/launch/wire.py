@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from paceline.errors import TokenRefused
+from paceline.launch.route import plain
 
 __all__ = ["Message", "Wire", "WireLost", "desk_handshake", "node_handshake"]
 
@@ -61,8 +62,8 @@ class Wire:
         self._names = (b"desk", b"node") if desk else (b"node", b"desk")
         self._counts = [0, 0]
         self._buffer = bytearray()
-        self.own_address: str = connection.getsockname()[0]
-        self.peer_address: str = connection.getpeername()[0]
+        self.own_address = plain(connection.getsockname()[0])
+        self.peer_address = plain(connection.getpeername()[0])
         self.heard_s = monotonic()
         connection.settimeout(_SEND_S)
 
@@ -142,7 +143,7 @@ def desk_handshake(connection: socket.socket, token: str) -> Wire:
         theirs, proof = _exactly(connection, _NONCE), _exactly(connection, _MAC)
         if not hmac.compare_digest(proof, _proof(token, b"join", ours + theirs)):
             raise TokenRefused(
-                f"{connection.getpeername()[0]} knocked with another token",
+                f"{plain(connection.getpeername()[0])} knocked with another token",
                 hint="copy the whole line that this study printed",
             )
         connection.sendall(_proof(token, b"desk", ours + theirs))

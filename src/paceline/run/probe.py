@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.errors import NothingMeasured
@@ -14,6 +14,7 @@ from paceline.launch.probe import probe_command, probe_trial
 from paceline.records import Probe, Trial
 from paceline.run.clock import Clock
 from paceline.store.probe_files import commit_probe, prepare_probe, read_probe
+from paceline.store.telemetry_files import lost_nodes
 from paceline.store.worker_files import text_tail
 
 __all__ = ["ProbeBench", "ProbeOrder", "run_probe"]
@@ -50,6 +51,7 @@ class ProbeBench:
     clock: Clock
     tag: str  # of the study, or of the folder
     rendezvous: Callable[[Trial], Rendezvous] | None = None
+    notes: tuple[str, ...] = ()  # what is to be known about the nodes
 
 
 def run_probe(
@@ -83,17 +85,23 @@ def run_probe(
             ended = _waited(launch, bench.clock, _START_S + _SLACK * order.seconds)
         finally:
             launch.end()
-    asked = {"workers": order.workers, "nodes": order.nodes, "backends": list(order.backends)}
+    lost = lost_nodes(beside)
+    if lost:
+        ended = "; ".join(lost)
+    asked = {
+        "workers": order.workers,
+        "nodes": order.nodes,
+        "backends": list(order.backends),
+        "notes": list(bench.notes) if order.nodes > 1 else [],
+    }
     if not _measured(beside):
         raise NothingMeasured(
-            f"the probe of {order.workers} workers measured nothing: {ended or 'it wrote no time'}; {_last(log)}",
-            hint=f"read {log}",
+            f"the probe of {order.workers} workers measured nothing: {ended or 'it wrote no time'}"
+            + ("" if lost else f"; {_last(log)}"),
+            hint="let the node join again, and probe again" if lost else f"read {log}",
         )
     commit_probe(beside, folder, {**asked, "started": started, "ended": ended, "specs": dict(specs or {})})
-    probe = read_probe(folder)
-    return (
-        probe if ended is None else replace(probe, notes=(*probe.notes, f"the probe was cut short: {ended}"))
-    )
+    return read_probe(folder)
 
 
 def _waited(launch: Launch, clock: Clock, longest_s: float) -> str | None:

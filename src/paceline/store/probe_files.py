@@ -72,7 +72,7 @@ def read_probe(folder: Path) -> Probe:
         raise StudyError(
             f"there is no probe in {folder}: {problem.strerror}", hint="paceline probe STUDY"
         ) from problem
-    return replace(probe, specs=_specs(asked))
+    return replace(probe, specs=_specs(asked), notes=(*probe.notes, *_notes(asked)))
 
 
 def probe_folders(root: Path) -> tuple[Path, ...]:
@@ -105,6 +105,13 @@ def _specs(asked: Mapping[str, object]) -> tuple[tuple[LinkClass, str], ...]:
         return ()
     names: tuple[LinkClass, ...] = ("inside", "between")
     return tuple((name, str(specs[name])) for name in names if name in specs)
+
+
+def _notes(asked: Mapping[str, object]) -> tuple[str, ...]:
+    """What was known about the nodes, and how it ended where it did not end well."""
+    notes, ended = asked.get("notes"), asked.get("ended")
+    told = tuple(map(str, notes)) if isinstance(notes, list) else ()
+    return told if ended is None else (*told, f"the probe was cut short: {ended}")
 
 
 def _count(asked: Mapping[str, object], name: str) -> int | None:
