@@ -166,12 +166,25 @@ def test_intervals_cover_at_their_stated_rate_over_random_studies():
             observe([_profile(n, float(t)) for n, t in zip([1, 2, 4], times, strict=True)], "step"),
             members=12,
         )
-        future = float(
-            np.exp(log_time(truth, _rows([16]), structure)[0][0, 0] + 0.09 * np.sqrt(1.2) * random.normal())
-        )
+        alone, there = log_time(truth, _rows([1, 16]), structure)[0][0]
+        claimed = np.hypot(0.09 * np.sqrt(1.2), min(2.0 * max(0.0, there - alone), 0.4))
+        future = float(np.exp(there + claimed * random.normal()))
         low, high = np.quantile(draws(law, [Setting(16, 1, 32)]).time_s, [0.05, 0.95])
         covered.append(low <= future <= high)
     assert 0.84 <= np.mean(covered) <= 0.97
+
+
+def test_what_four_workers_of_a_node_lose_eight_may_lose_again():
+    def width(times, workers):
+        law = fit_law(observe([_profile(2**i, t) for i, t in enumerate(times)], "step"))
+        (found,) = projections(law, [Setting(workers, 1, 32)])
+        return found.time_s.high / found.time_s.low
+
+    calm, lossy = (0.1, 0.1, 0.1), (0.1, 0.12, 0.13)
+    assert width(calm, 8) < 1.6
+    assert width(lossy, 8) > 2.0
+    assert width((*lossy, 0.135), 16) < 1.6  # eight were seen on a node
+    assert width(lossy[:2], 4) < 1.6  # four are no more than one half
 
 
 def test_intervals_widen_with_distance():

@@ -4,8 +4,9 @@
 
 s is the discrepancy that no structure explains: 9 % inside a node, 10 % across nodes, calibrated on held-out counts
 (docs/prediction.md). Where hooks saw the buckets, gloo sends them, links between nodes were probed and every worker has
-a node of its own, nothing is left to guess: 1 %, calibrated in the laboratory. A projection's value is the median; its
-interval the 5 % and 95 % quantiles.
+a node of its own, nothing is left to guess: 1 %, calibrated in the laboratory. Where a node would hold more than four
+workers and no more than four were seen on one, what was lost so far may be lost again: min(2 loss, 0.4) is added to s
+in squares. A projection's value is the median; its interval the 5 % and 95 % quantiles.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.fit import Law
+from paceline.fit import Law, Member
 from paceline.observe import Setting, rows_of
 from paceline.records import Estimate, Projection
 from paceline.step_law import NAMES, Array, Rows, Structure, compute_s, exchange_s, log_time, terms
@@ -28,6 +29,8 @@ _INSIDE_SD = 0.09
 _ACROSS_SD = 0.10
 _SEEN_SD = 0.01
 _GROWTH = 0.1
+_HALF = 4  # workers that one socket or switch of a node holds
+_LOST_AGAIN, _MOST_LOST_SD = 2.0, 0.4
 _COPIES = 16  # discrepancies drawn for every member of the ensemble
 
 
@@ -46,7 +49,7 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
     from scipy.special import ndtri
 
     rows = _rows(law, settings)
-    spread = _discrepancy(law, rows)
+    spread = np.hypot(_discrepancy(law, rows), _second_half(law, settings, rows))
     even = ndtri((np.arange(_COPIES) + 0.5) / _COPIES)  # evenly spread quantiles: no luck in the discrepancy
     shared = (even / even.std())[:, None]  # the same at every count: a law that is off is off everywhere
     logs, fixed = [], []
@@ -225,3 +228,25 @@ def _discrepancy(law: Law, rows: Rows) -> Array:
     if law.observed.overlap is not None and law.observed.backend == "gloo" and law.between_probed:
         base = np.where((rows.nodes > 1) & (rows.per_node == 1), _SEEN_SD, base)
     return np.asarray(base * np.sqrt(1.0 + _GROWTH * farther))
+
+
+def _second_half(law: Law, settings: Sequence[Setting], rows: Rows) -> Array:
+    """min(2 loss, 0.4) where a node would hold more than four workers and at most four were seen on one, else 0.
+
+    loss: log of the time of a step over that of one worker, as the law foresees it. Nodes of eight have two sockets
+    and more than one switch: what four workers lose, eight may lose again, or not at all.
+    """
+    observed = law.observed
+    beyond = (rows.per_node > _HALF) & bool(np.all(observed.workers <= _HALF * observed.nodes))
+    if not np.any(beyond):
+        return np.zeros(len(settings))
+    alone = _rows(law, [Setting(1, 1, setting.per_worker_batch) for setting in settings])
+    losses = [_per_step(law, member, rows) - _per_step(law, member, alone) for member in law.members]
+    loss = np.maximum(0.0, np.mean(losses, axis=0))
+    return np.asarray(np.where(beyond, np.minimum(_LOST_AGAIN * loss, _MOST_LOST_SD), 0.0))
+
+
+def _per_step(law: Law, member: Member, rows: Rows) -> Array:
+    """Log of the seconds per step, by the best parameters of one structure."""
+    time, _ = log_time(member.theta[:1], rows, member.structure, law.observed.overlap, law.practice)
+    return np.asarray(time[0] - np.log(rows.units))
