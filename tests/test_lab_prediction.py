@@ -1,10 +1,13 @@
 """What a profile of one worker and a probe of two foresee over gloo: a ring, bucket by bucket. Sums done by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from paceline.answers import Ask, Cluster, answers
+from paceline.links_probe import link_from_probe
 from paceline.observe import Setting
-from paceline.records import BucketReady, Estimate, LinkProbe, Point, Profile
+from paceline.records import BucketReady, Estimate, LinkProbe, Point, ProbeTime, Profile
 from paceline.whatif import change_from
 
 MB = 1_000_000
@@ -40,19 +43,106 @@ def foreseen(one, nodes, probes=(LINK,), change=None, workers=None):
 
 @pytest.mark.parametrize("nodes", [2, 4, 8, 16])
 def test_one_bucket_at_the_end_costs_one_ring(nodes):
-    ring_s = 2 * (nodes - 1) * 0.0005 + 2 * (nodes - 1) / nodes * 4 / 10
-    assert foreseen(profile((4.0, 0.3)), nodes).value == pytest.approx(STEP_S + ring_s, rel=0.02)
+    ring_s = 0.0005 + 2 * (nodes - 1) / nodes * 4 / 10  # all other hops pass while parts are sent
+    assert foreseen(profile((4.0, 0.3)), nodes).value == pytest.approx(STEP_S + ring_s, rel=0.015)
 
 
 @pytest.mark.parametrize("nodes", [2, 4])
 def test_what_leaves_early_hides_under_what_is_still_computed(nodes):
     # 1 MB leaves at 0.15 s and is gone before 0.3 s at 2 nodes; only the last 0.5 MB shows
-    hop_s = 2 * (nodes - 1) * 0.0005
     share = 2 * (nodes - 1) / nodes / 10
-    first, last = hop_s + share * 1.0, hop_s + share * 0.5
+    first, last = 0.0005 + share * 1.0, 0.0005 + share * 0.5
     exposed_s = max(0.15 + first, 0.3) + last - 0.3
     found = foreseen(profile((1.0, 0.15), (0.5, 0.3)), nodes)
     assert found.value == pytest.approx(STEP_S + exposed_s, rel=0.02)
+
+
+FAR = LinkProbe(
+    "between", "gloo", 2, 2, Estimate(0.01, 0.0099, 0.0101, 9), Estimate(10.0 * MB, 9.9 * MB, 10.1 * MB, 9)
+)
+
+
+@pytest.mark.parametrize("nodes", [4, 8])
+@pytest.mark.parametrize("count", [1, 2, 8, 9])
+def test_small_buckets_pay_their_hops_two_at_a_time(nodes, count):
+    buckets = [(0.001, 0.3)] * count
+    turns = (count + 1) // 2  # gloo has two exchanges under way
+    expected_s = STEP_S + turns * 2 * (nodes - 1) * 0.01
+    assert foreseen(profile(*buckets), nodes, (FAR,)).value == pytest.approx(expected_s, rel=0.02)
+
+
+@pytest.mark.parametrize("nodes", [4, 8])
+def test_of_latency_and_movement_of_one_ring_the_longer_counts(nodes):
+    hops_s = 2 * (nodes - 1) * 0.01
+    for megabytes in (0.01, 4.0):
+        moved_s = 2 * (nodes - 1) / nodes * megabytes / 10
+        found = foreseen(profile((megabytes, 0.3)), nodes, (FAR,))
+        assert found.value == pytest.approx(STEP_S + max(hops_s, moved_s), rel=0.025)
+
+
+def test_over_gloo_the_smallest_message_tells_the_latency():
+    """A ring of two with hops of 6 ms: messages that take longer to move hide one of its two hops."""
+    sizes = (1_000, 10_000, 100_000, 1_000_000, 4_000_000)
+    times = [
+        ProbeTime("gloo", "all_reduce", 2, 2, size, repeat, max(0.012, 0.006 + size / 10e6))
+        for size in sizes
+        for repeat in range(3)
+    ]
+    found = link_from_probe(times)
+    assert found.latency_s.value == pytest.approx(0.006, rel=0.02)
+    assert found.bytes_per_s.value == pytest.approx(10e6, rel=0.02)
+
+
+def named(one, nodes, link):
+    ask = Ask(at=((Setting(nodes, nodes, 8), ()),))
+    (found,) = answers([one], cluster=Cluster(backend="gloo", probes=(link,)), ask=ask).projections
+    return found.explanation
+
+
+def test_what_binds_is_what_the_exchange_would_cost_by_itself():
+    many = profile(*[(0.01, 0.3)] * 8)  # 4 turns of 60 ms, and 12 ms to move
+    assert "the latency of the links between nodes binds" in named(many, 4, FAR)
+    assert "the rate of the links between nodes binds" in named(profile((4.0, 0.3)), 4, FAR)
+    assert "computing binds" in named(profile((0.01, 0.1)), 4, LINK)
+
+
+def late_pair(late_s):
+    """Two workers on two nodes, one of which computes so much longer; 1 MB at the end of backward takes 0.1 s."""
+    step_s = STEP_S + late_s + 0.1005
+    return Profile(
+        Point("n2", 2, 2, per_worker_batch=8, global_batch=16, backend="gloo"),
+        "ok",
+        None,
+        trials=3,
+        step_s=Estimate(step_s, step_s - 0.001, step_s + 0.001, 3),
+        compute_s=Estimate(STEP_S),
+        exposed_s=Estimate(step_s - STEP_S),
+        own_s_by_worker=(STEP_S, STEP_S + late_s),
+    )
+
+
+@pytest.mark.parametrize("nodes", [4, 8])
+def test_a_worker_that_is_late_among_two_is_as_late_among_more(nodes):
+    profiles = [profile((1.0, 0.3)), late_pair(0.2)]
+    ask = Ask(at=((Setting(nodes, nodes, 8), ()),))
+    (found,) = answers(profiles, cluster=Cluster(backend="gloo", probes=(LINK,)), ask=ask).projections
+    ring_s = 2 * (nodes - 1) / nodes * 0.1
+    assert found.time_s.value == pytest.approx(STEP_S + 0.2 + ring_s, rel=0.02)
+    assert "late workers bind" in found.explanation
+
+
+def test_a_worker_that_is_a_little_slower_is_no_late_worker():
+    profiles = [profile((1.0, 0.3)), late_pair(0.008)]
+    ask = Ask(at=((Setting(4, 4, 8), ()),))
+    (found,) = answers(profiles, cluster=Cluster(backend="gloo", probes=(LINK,)), ask=ask).projections
+    assert "rate of the links between nodes binds" in found.explanation
+
+
+def test_one_launch_that_says_nothing_of_its_scatter_is_believed_less():
+    sure = foreseen(profile((4.0, 0.3)), 4)
+    alone = replace(profile((4.0, 0.3)), step_s=Estimate(STEP_S), compute_s=Estimate(STEP_S))
+    unsure = foreseen(alone, 4)
+    assert (unsure.high - unsure.low) > 1.3 * (sure.high - sure.low)
 
 
 def test_buckets_that_were_seen_on_a_link_that_was_probed_leave_less_to_guess():

@@ -1,7 +1,8 @@
 """Measurements -> the law of a step: one ensemble of parameters per structure, and what the data cannot identify.
 
 residuals   (log T_pred − log T)/σ · (exposed share_pred − share)/2σ where known · (θ − prior)/sd
-σ           at least 2 %; grows until the residuals are explained; repeats add their own
+σ           at least 2 %; grows until the residuals are explained; repeats add their own. At least 0.2 % where buckets
+            were seen, gloo sends them over probed links, and launches say how far they scatter (by Student's t)
 ensemble    randomise, then optimise: every member perturbs data and prior and is fitted anew
 weights     every structure counts the same: few points must not choose the asymptote
 unidentified   a parameter whose spread the data did not reduce to below two thirds of what was believed before
@@ -17,16 +18,19 @@ from numpy.typing import NDArray
 
 from paceline.least_squares import minimise
 from paceline.links import LinkBelief
-from paceline.observe import Observed, measured_rows
+from paceline.observe import Observed, measured_rows, time_of
 from paceline.prior import Belief, belief
 from paceline.records import Estimate
+from paceline.stats import t_quantile
 from paceline.step_law import NAMES, STRUCTURES, Array, Practice, Structure, log_time
 
 __all__ = ["Law", "Member", "fit_law", "parameters", "unidentified"]
 
 MEMBERS = 24
 _SIGMA = 0.02
-_WEIGHT_OF_SIGMA = 3.0  # as if so many residuals had been seen at _SIGMA
+_SEEN_SIGMA = 0.002
+_NINETY = 1.645  # standard deviations on either side of nine tenths
+_WEIGHT_OF_SIGMA = 3.0  # as if so many residuals had been seen at the least σ
 _MOST_INDEPENDENT = (
     120.0  # rows beyond these repeat the same systematic deviations: they count less, not more
 )
@@ -55,6 +59,11 @@ class Law:
     practice: Practice = field(default_factory=Practice)
     between_probed: bool = False  # whether the links between nodes were probed over this backend
 
+    @property
+    def seen(self) -> bool:
+        """Whether nothing of an exchange between nodes is left to guess."""
+        return _seen(self.observed, between_probed=self.between_probed)
+
 
 def fit_law(
     observed: Observed,
@@ -66,11 +75,26 @@ def fit_law(
 ) -> Law:
     """The law that these measurements support, every structure fitted apart."""
     random = np.random.default_rng(seed)
+    probed = between is not None and between.probed
+    own_sd, floor = observed.own_sd, _SIGMA
+    if _seen(observed, between_probed=probed) and bool(np.all(own_sd > 0)):
+        own_sd, floor = own_sd * _few_launches(observed), _SEEN_SIGMA
     fitted = []
     for structure in structures_for(observed):
         prior = belief(observed, structure, inside=inside, between=between)
-        fitted.append(_fit(observed, structure, prior, members, random))
-    return Law(observed, tuple(fitted), between_probed=between is not None and between.probed)
+        fitted.append(_fit(observed, structure, prior, members, random, own_sd=own_sd, floor=floor))
+    return Law(observed, tuple(fitted), between_probed=probed)
+
+
+def _seen(observed: Observed, *, between_probed: bool) -> bool:
+    """Whether hooks saw the buckets, gloo sends them, and the links between nodes were probed."""
+    return observed.overlap is not None and observed.backend == "gloo" and between_probed
+
+
+def _few_launches(observed: Observed) -> Array:
+    """What makes a normal deviation of Student's t: few launches know little of how far they scatter."""
+    times = (time_of(profile, observed.kind) for profile in observed.profiles)
+    return np.array([t_quantile(max(1, time.n - 1)) / _NINETY for time in times if time is not None])
 
 
 def structures_for(observed: Observed) -> tuple[Structure, ...]:
@@ -127,7 +151,14 @@ _SHOWN = {
 
 
 def _fit(
-    observed: Observed, structure: Structure, prior: Belief, members: int, random: np.random.Generator
+    observed: Observed,
+    structure: Structure,
+    prior: Belief,
+    members: int,
+    random: np.random.Generator,
+    *,
+    own_sd: Array,
+    floor: float,
 ) -> Member:
     rows = measured_rows(observed)
     target = np.log(observed.time_s)
@@ -138,7 +169,7 @@ def _fit(
 
     def residuals(sigma: float, theta: Array, which: Sequence[int] | NDArray[np.intp]) -> Array:
         time, share = log_time(theta, rows, structure, observed.overlap)
-        spread = np.sqrt(sigma**2 + observed.own_sd**2)
+        spread = np.sqrt(sigma**2 + own_sd**2)
         parts = [
             (time - target) / spread - data_noise[which],
             (theta - prior.mean) / prior.sd - prior_noise[which],
@@ -147,7 +178,7 @@ def _fit(
             parts.append((share[:, seen] - exposed) / (2 * sigma))
         return np.concatenate(parts, axis=1)
 
-    sigma = _SIGMA
+    sigma = floor
     start = np.tile(prior.mean, (len(_STARTS), 1))
     start[:, :4] += _STARTS * np.minimum(prior.sd[:4], 1.0)
     start[-1, NAMES.index("fixed")] += 2.0 * prior.sd[NAMES.index("fixed")]  # perhaps it is all start-up
@@ -156,7 +187,7 @@ def _fit(
         best = found[[int(loss.argmin())]]
         error: Array = log_time(best, rows, structure, observed.overlap)[0][0] - target
         sigma = float(
-            np.sqrt((_WEIGHT_OF_SIGMA * _SIGMA**2 + np.sum(error**2)) / (_WEIGHT_OF_SIGMA + len(target)))
+            np.sqrt((_WEIGHT_OF_SIGMA * floor**2 + np.sum(error**2)) / (_WEIGHT_OF_SIGMA + len(target)))
         )
         sigma *= max(1.0, len(target) / _MOST_INDEPENDENT) ** 0.5
         start[0] = best[0]

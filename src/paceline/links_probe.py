@@ -5,7 +5,8 @@
     between nodes      hops between nodes 2(M−1) with α of their own; 2(N−M) hops inside cost what the probe inside says
 
 fit            least squares on relative residuals of the medians over passes, nothing negative: B from sizes of 64 KB
-               and more, then a0 and α from all sizes at that B: a latency that varies must not bend the bandwidth
+               and more, then a0 and α from all sizes at that B: a latency that varies must not bend the bandwidth.
+               Over gloo α from the smallest size alone: its rings hide latency under movement in all larger ones
 one count      2(N−1) α and a0 are one number: it is shared out over the hops, and a0 is unidentified
 too small      where even the largest size is mostly latency, the best bus bandwidth seen is a lower bound of B, and B
                is unidentified
@@ -33,7 +34,7 @@ from paceline.stats import estimate, t_quantile
 __all__ = ["belief_of", "link_from_probe", "link_of", "link_probes", "probe_rows"]
 
 _DRAWS = 200
-_RING_SD = 0.01
+_RING_SD, _RING_LATENCY_SD = 0.003, 0.03
 _LEAST_SHARE = 0.3  # of the largest all-reduce that must be movement, or only a lower bound is known
 _WIDE = 4.0
 _UNKNOWN_SD = 1.0
@@ -84,7 +85,8 @@ def link_from_probe(
         )
     keys = sorted({_key(t) for t in fitted})
     passes = _passes(fitted, keys)
-    law = _columns(keys, 0.0 if inside is None else inside.latency_s.value)
+    hides = fitted[0].backend == "gloo"
+    law = _columns(keys, 0.0 if inside is None else inside.latency_s.value, hides=hides)
     middle = _middle(np.concatenate(passes))
     best = _solved(law, middle)
     drawn = np.array([_solved(law, seconds) for seconds in _redrawn(passes, np.random.default_rng(seed))])
@@ -128,18 +130,20 @@ def belief_of(probe: LinkProbe) -> LinkBelief:
     """What a probe makes one believe: 10 % in rate and 30 % in latency, less sure where passes or sizes disagree.
 
     Training exchanges while it computes, and a probe does not: no number of passes makes it surer than that. Over
-    gloo, which sends rings and nothing else, the rate between 2 nodes was that of 4 to 16 within 2 % (evidence of
-    the laboratory); sizes that disagree there do so by latency. Inside a node workers share its cores and memory.
+    gloo, which sends rings and nothing else, rate and latency between 2 nodes were those of 4 to 16 (evidence of
+    the laboratory); sizes that disagree there do so because they hide latency. Inside a node workers share its cores
+    and memory.
     """
     believed = measured(link_of(probe))
     misfit = probe.misfit_ratio or 0.0
-    ring = probe.backend == "gloo" and probe.link == "between"
-    rate_sd = max(_RING_SD if ring else max(believed.bytes_sd, misfit), _log_sd(probe.bytes_per_s))
+    rate_sd, latency_sd = max(believed.bytes_sd, misfit), max(believed.latency_sd, misfit)
+    if probe.backend == "gloo" and probe.link == "between":
+        rate_sd, latency_sd = _RING_SD, _RING_LATENCY_SD
     known = "bytes_per_s" not in probe.unidentified
     return replace(
         believed,
-        bytes_sd=rate_sd if known else _UNKNOWN_SD,
-        latency_sd=min(1.0, max(believed.latency_sd, _log_sd(probe.latency_s), misfit)),
+        bytes_sd=max(rate_sd, _log_sd(probe.bytes_per_s)) if known else _UNKNOWN_SD,
+        latency_sd=min(1.0, max(latency_sd, _log_sd(probe.latency_s))),
         probed=known,
     )
 
@@ -205,9 +209,10 @@ class _Law:
     offset: Array  # seconds that hops inside nodes take
     sizes: Array
     separable: bool
+    hides: bool  # whether larger sizes hide their latency
 
 
-def _columns(keys: Sequence[Key], known_latency_s: float) -> _Law:
+def _columns(keys: Sequence[Key], known_latency_s: float, *, hides: bool) -> _Law:
     hops = np.array([_hops(op, n, m) for op, n, m, _ in keys], dtype=float)
     inside = np.array([rounds(op, n) for op, n, _, _ in keys]) - hops
     return _Law(
@@ -216,6 +221,7 @@ def _columns(keys: Sequence[Key], known_latency_s: float) -> _Law:
         offset=inside * known_latency_s,
         sizes=np.array([size for _, _, _, size in keys], dtype=float),
         separable=len(set(hops)) > 1,
+        hides=hides,
     )
 
 
@@ -257,7 +263,8 @@ def _solved(law: _Law, seconds: Array) -> Array:
     if len(set(law.sizes[large])) < _FEWEST_SIZES:
         return _relative(whole, target, seconds, kept, free)
     rate = _relative(whole, target, seconds, large, free)[2]
-    latencies = _relative(whole, target - rate * law.moved, seconds, kept, free[:-1])
+    telling = kept & (law.sizes == law.sizes[kept].min()) if law.hides else kept
+    latencies = _relative(whole, target - rate * law.moved, seconds, telling, free[:-1])
     return np.array([latencies[0], latencies[1], rate])
 
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from paceline.records import Estimate, Profile, TimeKind
-from paceline.stats import t_quantile
+from paceline.stats import log_error
 from paceline.step_law import Array, Overlap, Rows
 
 __all__ = ["Observed", "Setting", "labels", "observe", "rows_of", "time_of", "units_of"]
 
+_GLOO_STREAMS = 2  # threads of torch's ProcessGroupGloo: all-reduces that it runs at the same time
+_LATE_RATIO = 0.03  # as a split names late workers
 _MOST_ROWS = 240  # a law with a dozen parameters learns nothing more from row 241, only slowness
 
 
@@ -50,6 +52,7 @@ class Observed:
     gradient_bytes: float | None
     backend: str | None
     overlap: Overlap | None
+    late_ratio: Array  # how much longer than its fellows the slowest worker computes; 0 where none stands out
 
     @property
     def batch_known(self) -> bool:
@@ -139,6 +142,7 @@ def observe(
         gradient_bytes=_gradient_bytes(usable),
         backend=usable[0].point.backend,
         overlap=_overlap(usable),
+        late_ratio=np.array([_late_ratio(p) for p in usable]),
     )
 
 
@@ -170,6 +174,7 @@ def rows_of(observed: Observed, settings: Sequence[Setting]) -> Rows:
         above=above.astype(np.intp),
         weight=np.clip(weight, 0.0, 1.0),
         units=np.array(units),
+        late_ratio=np.array([_late_at(observed, s) for s in settings]),
     )
 
 
@@ -182,20 +187,35 @@ def measured_rows(observed: Observed) -> Rows:
     """The measured settings themselves, each with the units of its own epochs."""
     settings = [Setting(p.point.workers, p.point.nodes, p.point.per_worker_batch) for p in observed.profiles]
     rows = rows_of(observed, settings)
-    return Rows(rows.workers, rows.nodes, rows.batch, rows.below, rows.above, rows.weight, observed.units)
+    return replace(rows, units=observed.units, late_ratio=observed.late_ratio)
 
 
 def _log_sd(time: Estimate) -> float:
-    """Standard error of the log that a 90 % interval over n launches states."""
-    if time.low is None or time.high is None or time.low <= 0 or time.n < 2:
-        return 0.0
-    return max(0.0, math.log(time.high / time.low) / (2 * t_quantile(time.n - 1)))
+    """Standard error of the log; 0 where one value stands alone."""
+    return log_error(time) or 0.0
 
 
 def _exposed_ratio(profile: Profile, kind: TimeKind) -> float:
     if kind != "step" or profile.exposed_s is None or profile.step_s is None or profile.point.workers == 1:
         return math.nan
     return min(1.0, max(0.0, profile.exposed_s.value / profile.step_s.value))
+
+
+def _late_ratio(profile: Profile) -> float:
+    """How much longer the slowest worker computes than a typical one (lower median), if that stands out."""
+    owns = sorted(profile.own_s_by_worker)
+    if len(owns) < 2 or owns[0] <= 0:
+        return 0.0
+    ratio = owns[-1] / owns[(len(owns) - 1) // 2] - 1.0
+    return ratio if ratio > _LATE_RATIO else 0.0
+
+
+def _late_at(observed: Observed, setting: Setting) -> float:
+    """A worker that is late among few is late among more: as seen at the most workers that are not more than asked."""
+    fewer = np.flatnonzero((observed.workers > 1) & (observed.workers <= setting.workers))
+    if setting.workers < 2 or not len(fewer):
+        return 0.0
+    return float(observed.late_ratio[fewer[np.argmax(observed.workers[fewer])]])
 
 
 def _gradient_bytes(profiles: Sequence[Profile]) -> float | None:
@@ -217,5 +237,6 @@ def _overlap(profiles: Sequence[Profile]) -> Overlap | None:
                 ready_ratio=np.maximum.accumulate(ready),
                 end_ratio=profile.backward_end_s / alone.value,
                 tail_share=np.cumsum(sizes[::-1])[::-1] / sizes.sum(),
+                streams=_GLOO_STREAMS if profile.point.backend == "gloo" else None,
             )
     return None

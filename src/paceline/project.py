@@ -4,7 +4,7 @@
 
 s is the discrepancy that no structure explains: 9 % inside a node, 10 % across nodes, calibrated on held-out counts
 (docs/prediction.md). Where hooks saw the buckets, gloo sends them, links between nodes were probed and every worker has
-a node of its own, nothing is left to guess: 1 %, calibrated in the laboratory. Where a node would hold more than four
+a node of its own, nothing is left to guess: 0.2 %, calibrated in the laboratory. Where a node would hold more than four
 workers and no more than four were seen on one, what was lost so far may be lost again: min(2 loss, 0.4) is added to s
 in squares. A projection's value is the median; its interval the 5 % and 95 % quantiles.
 """
@@ -20,14 +20,14 @@ import numpy as np
 from paceline.fit import Law, Member
 from paceline.observe import Setting, rows_of
 from paceline.records import Estimate, Projection
-from paceline.step_law import NAMES, Array, Rows, Structure, compute_s, exchange_s, log_time, terms
+from paceline.step_law import NAMES, Array, Rows, Structure, compute_s, done_s, exchange_s, log_time, terms
 from paceline.units import duration_text, percent_text
 
 __all__ = ["Draws", "draws", "estimate_of", "projections"]
 
 _INSIDE_SD = 0.09
 _ACROSS_SD = 0.10
-_SEEN_SD = 0.01
+_SEEN_SD = 0.002
 _GROWTH = 0.1
 _HALF = 4  # workers that one socket or switch of a node holds
 _LOST_AGAIN, _MOST_LOST_SD = 2.0, 0.4
@@ -133,13 +133,15 @@ def explanation(law: Law, setting: Setting) -> str:
         whole = compute + exposed + straggle + fixed
         for name, part in zip(shares, (compute, exposed, straggle, fixed), strict=True):
             shares[name].append(part / whole)
-        binding.append(_binding(best, rows, member.structure))
+        binding.append(_binding(law, best, rows, member.structure))
     mean = {name: float(np.mean(parts)) for name, parts in shares.items()}  # means add up to the whole
     exchange, fixed = mean["exchange"], mean["fixed"]
     text = f"{percent_text(mean['computing'])} computing, {percent_text(exchange)} exchange not hidden"
     for name, words in (("waiting for late workers", ""), ("fixed", " cost that no worker count changes")):
         if mean[name] > 0.02:
             text += f", {percent_text(mean[name])} {name}{words}"
+    if mean["waiting for late workers"] > max(exchange, fixed, 0.05):
+        return text + ": late workers bind"
     if mean["computing"] > 0.5 and exchange < 0.05 and fixed < 0.05:
         return text + ": computing binds"
     if fixed > exchange:
@@ -148,30 +150,30 @@ def explanation(law: Law, setting: Setting) -> str:
     return text + ": " + max(dict.fromkeys(binding), key=binding.count) + (f"; {bucket}" if bucket else "")
 
 
-def _binding(best: Array, rows: Rows, structure: Structure) -> str:
-    latency, move = (float(part[0, 0]) for part in exchange_s(best, rows, structure.algorithm))
+def _binding(law: Law, best: Array, rows: Rows, structure: Structure) -> str:
+    """What costs more alone: the latency of every exchange, or the rate at which they move."""
+    latency, move = exchange_s(best, rows, structure.algorithm)
+    overlap = law.observed.overlap
+    if overlap is not None and overlap.streams is not None:  # latencies of exchanges together pass together
+        buckets = len(overlap.tail_share)
+        latency = latency * math.ceil(buckets / overlap.streams) / buckets
     where = "between nodes" if rows.nodes[0] > 1 else "inside a node"
-    return (
-        f"the latency of the links {where} binds"
-        if latency > move
-        else f"the rate of the links {where} binds"
-    )
+    what = "latency" if float(latency[0, 0]) > float(move[0, 0]) else "rate"
+    return f"the {what} of the links {where} binds"
 
 
 def _late_bucket(law: Law, rows: Rows) -> str | None:
-    """Which bucket ends the step, where hooks saw them: argmax_j [R_j + Σ_{i≥j} c_i]."""
+    """Which bucket ends the step, where hooks saw them: argmax_j [R_j + C_j]."""
     overlap = law.observed.overlap
     if overlap is None or rows.workers[0] < 2:
         return None
     member = law.members[0]
     compute = compute_s(member.theta[:1], rows, member.structure.dilation)
     latency, move = exchange_s(member.theta[:1], rows, member.structure.algorithm)
-    count = len(overlap.tail_share)
-    left = np.arange(count, 0, -1) / count
-    ready = overlap.ready_ratio * compute[0, 0]
-    finish = ready + left * latency[0, 0] + overlap.tail_share * move[0, 0]
-    j = int(np.argmax(finish))
-    return f"bucket {j + 1} of {count}, ready after {duration_text(float(ready[j]))}, ends the step"
+    slowest = compute * (1.0 + rows.late_ratio)
+    j = int(np.argmax(done_s(overlap, slowest, latency, move, rows.workers)[:, 0, 0]))
+    ready = duration_text(float(overlap.ready_ratio[j] * slowest[0, 0]))
+    return f"bucket {j + 1} of {len(overlap.tail_share)}, ready after {ready}, ends the step"
 
 
 def _baseline(law: Law, base: int, setting: Setting) -> int:
@@ -225,7 +227,7 @@ def _discrepancy(law: Law, rows: Rows) -> Array:
     """s √(1 + 0.1 log2(N/N_fit)), per setting."""
     farther = np.log2(np.maximum(1.0, rows.workers / law.observed.workers.max()))
     base = np.where(rows.nodes > 1, _ACROSS_SD, _INSIDE_SD)
-    if law.observed.overlap is not None and law.observed.backend == "gloo" and law.between_probed:
+    if law.seen:
         base = np.where((rows.nodes > 1) & (rows.per_node == 1), _SEEN_SD, base)
     return np.asarray(base * np.sqrt(1.0 + _GROWTH * farther))
 

@@ -132,7 +132,7 @@ def _rebucketed(overlap: Overlap, bucket_ratio: float) -> Overlap:
     pace = (last - first) / (1.0 - done[0]) if before > 1 else first * _BACKWARD
     start = max(0.0, first - pace * done[0])  # the very first gradient, at the pace of the others
     ready = np.interp(ends, np.insert(done, 0, 0.0), np.insert(overlap.ready_ratio, 0, start))
-    return Overlap(ready, overlap.end_ratio, 1.0 - np.insert(ends[:-1], 0, 0.0))
+    return replace(overlap, ready_ratio=ready, tail_share=1.0 - np.insert(ends[:-1], 0, 0.0))
 
 
 def _joined(overlap: Overlap, bucket_ratio: float) -> Overlap:
@@ -150,7 +150,7 @@ def _joined(overlap: Overlap, bucket_ratio: float) -> Overlap:
         held += float(size)
         if held >= cap:
             held = 0.0
-    return Overlap(np.array(ready), overlap.end_ratio, np.array(tails))
+    return replace(overlap, ready_ratio=np.array(ready), tail_share=np.array(tails))
 
 
 def _ratio(word: str, text: str) -> float:

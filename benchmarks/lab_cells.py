@@ -1,0 +1,226 @@
+"""What benchmarks/lab_prediction.py measures: two sets of cells, and the launches that run them.
+
+A cell is a network (gradient sizes and their order) × bucket cap × bandwidth × seconds of computation.
+
+    first      what the width of intervals was chosen on
+    second     other networks, caps, bandwidths and computations: what it is proven on
+
+    launches   w1 w2 w4 w8 w16 w2x2     computation is sleep: profile, probe, then 4, 8, 16 hosts, 2 hosts × 2 workers
+               lag1 lag2 lag4 lag8      every frame takes 5 ms from host to host, buckets are small
+               late2 late4 late8        the last worker computes half as long again; it is among the 2 measured hosts
+               real1 real2 real4        networks that compute, every host on a quarter of a core
+               real2x2                  the same, 2 workers on half of a core of each of 2 hosts
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KB = 1000
+Task = dict[str, object]
+STAGES = ("sleep", "lag", "late", "real")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One set: networks as [bytes, share of the computation] in forward order, and what they are crossed with."""
+
+    networks: dict[str, list[list[float]]]
+    caps_mb: tuple[float, ...]
+    compute_s: tuple[float, ...]
+    rates_mbit: tuple[int, ...]
+    middle_mbit: int  # where what-ifs, 16 hosts and 2 × 2 are measured; twice of it is a rate too
+    joined_mb: float  # the cap of `bucket=2x`
+
+
+FIRST = Cells(
+    networks={
+        "cnn": [[75 * KB, 0.12]] * 4 + [[190 * KB, 0.11]] * 4 + [[2100 * KB, 0.08]],
+        "embedding": [[1950 * KB, 0.10]] + [[300 * KB, 0.225]] * 4,
+        "mlp": [[525 * KB, 1 / 6]] * 6,
+        "deep": [[135 * KB, 1 / 24]] * 24,
+    },
+    caps_mb=(1, 2, 25),
+    compute_s=(0.12, 0.36),
+    rates_mbit=(60, 120, 240, 360),
+    middle_mbit=120,
+    joined_mb=2,
+)
+SECOND = Cells(
+    networks={
+        "pyramid": [[48 * KB, 0.11]] * 3
+        + [[160 * KB, 0.09]] * 3
+        + [[400 * KB, 0.08]] * 3
+        + [[800 * KB, 0.16]],
+        "translator": [[1100 * KB, 0.06]] + [[230 * KB, 0.14]] * 6 + [[640 * KB, 0.10]],
+        "waist": [[90 * KB, 0.05]] * 8 + [[1500 * KB, 0.20]] + [[90 * KB, 0.05]] * 8,
+    },
+    caps_mb=(0.6, 6),
+    compute_s=(0.08, 0.2, 0.5),
+    rates_mbit=(45, 90, 180, 300),
+    middle_mbit=90,
+    joined_mb=1.2,
+)
+SETS = {"first": FIRST, "second": SECOND}
+
+BEADS = [[12 * KB, 1 / 24]] * 24
+LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.01, 0.02, 25), (25, 40), (0.08, 0.3), "5ms"
+LATE_RATIO = 1.5
+REAL = ("real-cnn", "real-mlp", "real-deep")
+REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CPU = (0.6, 6), (90, 180), "25%"
+PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
+LAG_PROBE_SIZES = (1024, 8192, 32_768, 131_072, 524_288, 1_048_576)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Workers that cycle through stages; a stage is a bandwidth and its tasks."""
+
+    name: str
+    nodes: int
+    per_node: int
+    stages: tuple[tuple[int | None, tuple[Task, ...]], ...]
+    cpu: str | None = None
+    delay: str | None = None
+
+
+def sleeping(cells: Cells) -> tuple[list[Launch], list[Launch]]:
+    """What is measured before the predictions, and after them, where computation is sleep."""
+
+    def grid(rate: int) -> tuple[Task, ...]:
+        return tuple(
+            cell(name, layers, cap, compute, steps_at(rate))
+            for name, layers in cells.networks.items()
+            for cap in cells.caps_mb
+            for compute in cells.compute_s
+        )
+
+    def few(rate: int) -> tuple[Task, ...]:
+        caps = (cells.caps_mb[0], cells.caps_mb[-1])
+        return tuple(c for c in grid(rate) if c["cap_mb"] in caps and c["compute_s"] == cells.compute_s[-1])
+
+    middle = cells.middle_mbit
+    joined = tuple(
+        cell(name, layers, cells.joined_mb, compute, steps_at(middle))
+        for name, layers in cells.networks.items()
+        for compute in cells.compute_s
+    )
+    changed = tuple(
+        {**c, **change} for c in few(middle) for change in ({"fp16": True}, {"accumulate": 4, "steps": 3})
+    )
+    more = (*(() if cells.joined_mb in cells.caps_mb else joined), *changed)
+    profiles = tuple({**c, "steps": 9} for c in grid(middle))
+    if cells.joined_mb not in cells.caps_mb:
+        profiles += tuple({**c, "steps": 9} for c in joined)
+    before = [
+        Launch("w1", 1, 1, ((None, profiles),)),
+        Launch("w2", 2, 1, tuple((rate, (probe(rate), *grid(rate))) for rate in cells.rates_mbit)),
+        Launch("inside2", 1, 2, ((None, (probe(240),)),)),
+    ]
+    after = [
+        Launch(
+            "w4",
+            4,
+            1,
+            tuple((rate, (*grid(rate), *(more if rate == middle else ()))) for rate in cells.rates_mbit),
+        ),
+        Launch("w8", 8, 1, tuple((rate, grid(rate)) for rate in cells.rates_mbit)),
+        Launch("w2x2", 2, 2, ((middle, few(middle)),)),
+        Launch("w16", 16, 1, ((middle, few(middle)),)),
+    ]
+    return before, after
+
+
+def lagging() -> tuple[list[Launch], list[Launch]]:
+    """Links with a delay and a network of small gradients: many buckets, some, and one."""
+    grid = tuple(cell("beads", BEADS, cap, compute, 7) for cap in LAG_CAPS_MB for compute in LAG_COMPUTE_S)
+    looked = {"kind": "probe", "sizes": LAG_PROBE_SIZES, "ops": ["all_reduce"], "seconds": 10.0}
+    pair = tuple((rate, (looked, *grid)) for rate in LAG_RATES_MBIT)
+    before = [Launch("lag1", 1, 1, ((None, grid),)), Launch("lag2", 2, 1, pair, delay=DELAY)]
+    alone = tuple((rate, grid) for rate in LAG_RATES_MBIT)
+    return before, [Launch(f"lag{hosts}", hosts, 1, alone, delay=DELAY) for hosts in (4, 8)]
+
+
+def late(cells: Cells) -> tuple[list[Launch], list[Launch]]:
+    """One worker that computes longer than the others, on the slowest link but one and on the fastest."""
+    rates = (cells.rates_mbit[1], cells.rates_mbit[-1])
+    grid = tuple(
+        cell(name, layers, cap, cells.compute_s[-1], 6, late=LATE_RATIO)
+        for name, layers in cells.networks.items()
+        for cap in (cells.caps_mb[0], cells.caps_mb[-1])
+    )
+    stages = tuple((rate, grid) for rate in rates)
+    return [Launch("late2", 2, 1, stages)], [Launch(f"late{hosts}", hosts, 1, stages) for hosts in (4, 8)]
+
+
+def real() -> tuple[list[Launch], list[Launch]]:
+    """Networks that compute, every host on a quarter of a core; 2 workers of a host share it."""
+    grid = tuple(cell(name, None, cap, None, 16) for name in REAL for cap in REAL_CAPS_MB)
+    before = [
+        Launch("real1", 1, 1, ((None, grid),), cpu=REAL_CPU),
+        Launch("real2", 2, 1, tuple((rate, (probe(rate), *grid)) for rate in REAL_RATES_MBIT), cpu=REAL_CPU),
+        Launch("realinside2", 1, 2, ((None, (probe(240),)),), cpu="50%"),
+    ]
+    alone = tuple((rate, grid) for rate in REAL_RATES_MBIT)
+    after = [
+        Launch("real4", 4, 1, alone, cpu=REAL_CPU),
+        Launch("real2x2", 2, 2, ((REAL_RATES_MBIT[0], grid),), cpu="50%"),
+    ]
+    return before, after
+
+
+def quick() -> tuple[list[Launch], list[Launch]]:
+    """Two networks, one bandwidth, 4 hosts."""
+    grid = tuple(
+        cell(name, FIRST.networks[name], cap, compute, 5)
+        for name in ("cnn", "embedding")
+        for cap in (1, 25)
+        for compute in FIRST.compute_s
+    )
+    before = [Launch("w1", 1, 1, ((None, grid),)), Launch("w2", 2, 1, ((120, (probe(120), *grid)),))]
+    return before, [Launch("w4", 4, 1, ((120, grid),))]
+
+
+def steps_at(rate: int) -> int:
+    return 5 if rate < 100 else 7
+
+
+def probe(rate: int) -> Task:
+    return {
+        "kind": "probe",
+        "sizes": PROBE_SIZES,
+        "ops": ["all_reduce"],
+        "seconds": 12.0 if rate < 100 else 8.0,
+    }
+
+
+def cell(
+    name: str,
+    layers: list[list[float]] | None,
+    cap_mb: float,
+    compute_s: float | None,
+    steps: int,
+    **more: object,
+) -> Task:
+    return {
+        "kind": "cell", "network": name, "layers": layers, "cap_mb": cap_mb, "compute_s": compute_s,
+        "steps": steps, **more,
+    }  # fmt: skip
+
+
+def family(launch: str) -> str:
+    """w, lag, late or real: launches of one family rest on the same profile and probe."""
+    return next(name for name in ("lag", "late", "real", "w") if launch.startswith(name))
+
+
+def sources(launch: str) -> tuple[str, str]:
+    """The launch with 1 worker, and the one whose probe tells the link."""
+    kind = family(launch)
+    return ("w1", "w2") if kind == "late" else (f"{kind}1", f"{kind}2")
+
+
+def same(row: Task) -> tuple[object, ...]:
+    """What makes a task the same task after a restart."""
+    return tuple(
+        row.get(name) for name in ("kind", "network", "cap_mb", "compute_s", "fp16", "accumulate", "late")
+    )

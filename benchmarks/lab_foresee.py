@@ -1,0 +1,144 @@
+"""Rows of the laboratory -> predictions, for benchmarks/lab_prediction.py: before what they foresee is measured.
+
+Every prediction is one call of paceline.answers.answers on one Profile (1 worker) and the probed Links, as
+`paceline project` makes it; what-ifs are its own changes. Where a worker is late, no profile of another host can tell:
+there the Profile of 2 workers, one of them late, is given too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import fmean, median
+
+from lab_cells import Cells, family, sources
+from paceline.answers import Ask, Cluster, answers
+from paceline.baselines import baseline_times
+from paceline.links_probe import link_from_probe
+from paceline.observe import Setting
+from paceline.records import BucketReady, Estimate, LinkProbe, Point, ProbeTime, Profile
+from paceline.stats import estimate
+from paceline.whatif import NO_CHANGE, change_from
+
+Row = dict
+CHANGES = {"fp16": "bytes=0.5", "accumulate": "accumulate=4", "link": "link=2x", "bucket": "bucket=2x"}
+
+
+def predictions_for(raw: list[Row], tasks: list[Row], cells: Cells) -> Iterator[Row]:
+    """One row for every cell, and for what-ifs one more on the cells that they change."""
+    trained = {(r["launch"], r["stage"], *name_of(r)): r for r in raw if r["kind"] == "cell"}
+    links = {(r["launch"], r["stage"]): link(r) for r in raw if r["kind"] == "probe"}
+    for task in tasks:
+        one, two = sources(task["launch"])
+        known = [links[two, task["stage"]]]
+        if task["workers"] > task["nodes"]:
+            known.append(links["realinside2" if family(task["launch"]) == "real" else "inside2", "unshaped"])
+        profiles = [profile_of(trained[one, "unshaped", *name_of(task)])]
+        pair = trained.get((two, task["stage"], *name_of(task)))
+        if task.get("late"):
+            pair = trained["late2", task["stage"], *name_of(task)]
+            profiles.append(late_profile(pair))
+        wanted = [name for name in ("fp16", "accumulate") if task.get(name)]
+        middle = task["stage"] == f"{cells.middle_mbit}mbit" and task["cap_mb"] == cells.caps_mb[0]
+        if task["launch"] == "w4" and not wanted and middle:
+            for name in ("link", "bucket"):
+                yield _predicted(task, profiles, known, CHANGES[name], what_if=name)
+        change = CHANGES[wanted[0]] if wanted else None
+        row = _predicted(task, profiles, known, change, what_if=wanted[0] if wanted else None)
+        if not wanted and task["nodes"] == task["workers"] and pair is not None:
+            row["others"] = _others(profiles[0], pair, task["workers"])
+        yield row
+
+
+def _predicted(
+    task: Row, profiles: list[Profile], links: list[LinkProbe], change: str | None, *, what_if: str | None
+) -> Row:
+    ask = Ask(
+        at=((Setting(task["workers"], task["nodes"], 1), ()),),
+        change=change_from([change]) if change else NO_CHANGE,
+    )
+    found = answers(profiles, cluster=Cluster(backend="gloo", probes=tuple(links)), ask=ask)
+    row = {name: value for name, value in task.items() if name != "layers"} | {"what_if": what_if}
+    if not found.projections:
+        return row | {"refused": [refusal.reason for refusal in found.refusals]}
+    projection = found.projections[0]
+    time = projection.time_s
+    return row | {
+        "step_s": time.value, "low_s": time.low, "high_s": time.high, "explanation": projection.explanation,
+    }  # fmt: skip
+
+
+def _others(profile: Profile, pair: Row, workers: int) -> dict[str, float | None]:
+    assert profile.step_s is not None
+    work = [profile.step_s.value, step_s(pair) / 2]
+    found = baseline_times([1.0, 2.0], work, [float(workers)])
+    return {name: None if times is None else times[0] * workers for name, times in found.items()}
+
+
+def profile_of(row: Row) -> Profile:
+    """What the desk makes of one worker: its step, and when each bucket was ready."""
+    step = spread(row["workers"][0]["steps_s"])
+    return Profile(
+        point=Point("w1", 1, per_worker_batch=1, global_batch=1, backend="gloo"),
+        state="ok",
+        reason=None,
+        trials=1,
+        step_s=step,
+        compute_s=step,
+        optimizer_s=Estimate(row["workers"][0]["optimizer_s"]),
+        exchanged_bytes_per_step=Estimate(float(row["bytes"])),
+        buckets=tuple(BucketReady(int(size), ready) for size, ready in row["timeline"]["buckets"]),
+        backward_end_s=row["timeline"]["backward_end_s"],
+    )
+
+
+def spread(steps: list[float]) -> Estimate:
+    """The median of steps, with an interval as wide as that of their mean."""
+    middle, found = median(steps), estimate(steps)
+    assert found is not None
+    half = ((found.high or middle) - (found.low or middle)) / 2
+    return Estimate(middle, middle - half, middle + half, len(steps))
+
+
+def late_profile(row: Row) -> Profile:
+    """What the desk makes of 2 workers: the step, and what each of them computes."""
+    owns = [
+        fmean(step - wait for step, wait in zip(w["steps_s"], w["waits_s"], strict=True))
+        for w in row["workers"]
+    ]
+    step = spread([fmean(step) for step in zip(*(w["steps_s"] for w in row["workers"]), strict=True)])
+    return Profile(
+        point=Point("w2", 2, 2, per_worker_batch=1, global_batch=2, backend="gloo"),
+        state="ok",
+        reason=None,
+        trials=1,
+        step_s=step,
+        compute_s=Estimate(min(owns)),
+        exposed_s=Estimate(step.value - min(owns)),
+        exchanged_bytes_per_step=Estimate(float(row["bytes"])),
+        own_s_by_worker=tuple(owns),
+    )
+
+
+def link(row: Row) -> LinkProbe:
+    """The Link that the probe measured."""
+    nodes = 1 if "inside" in row["launch"] else 2
+    times = [
+        ProbeTime("gloo", r["op"], 2, nodes, r["bytes"], r["repeat"], max(r["seconds"]))
+        for r in row["rows"]
+        if r["record"] == "row"
+    ]
+    return link_from_probe(times)
+
+
+def step_s(row: Row) -> float:
+    """The median over steps of the mean over workers.
+
+    Workers are in lockstep, so all take the same time over many steps. In a single step they do not: a ring ends on one
+    worker a chunk earlier than on another, and the next time the other way round. The largest of every step would add
+    that up.
+    """
+    return median(fmean(step) for step in zip(*(w["steps_s"] for w in row["workers"]), strict=True))
+
+
+def name_of(row: Row) -> tuple[object, ...]:
+    return (row["network"], row["cap_mb"], row["compute_s"])
