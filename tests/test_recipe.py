@@ -18,6 +18,7 @@ from paceline.records import (
     Convergence,
     Decision,
     Estimate,
+    Goal,
     Point,
     Profile,
     Recommendation,
@@ -170,7 +171,7 @@ def test_a_loss_is_judged_beside_its_baselines():
     )
     told = answers("steering", analysed(convergence=found))["loss"].splitlines()
     assert told[1].endswith(
-        "0.1500 (0.1000 to 0.2000) worse than 1 workers after epoch 10: these seeds cannot tell"
+        "0.1500 (0.1000 to 0.2000) worse than the first after epoch 10: these seeds cannot tell"
     )
     assert told[2] == "to beat: mean_angle_mse 0.300, ridge_mse 0.100; surely better than each: 1 workers"
 
@@ -270,6 +271,22 @@ def test_a_folder_that_holds_another_study_is_not_taken_over(tmp_path):
     assert lost.returncode == 1
     assert "mine holds another study: its recipe and workload" in lost.stderr
     assert read_study(tmp_path / "mine" / "study.toml") == held
+
+
+def test_a_study_that_names_a_recipe_answers_it_wherever_it_is_run_and_read(tmp_path):
+    whole = read_recipe("fruit").studies["laptop"]
+    small = replace(whole, workers=(1,), vary=(), repeats=1, goal=Goal(epochs=1, seeds=1), steps=10, warmup=1)
+    (tmp_path / "study.toml").write_text(study_text(small))
+    done = desk("study", "study.toml", cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.partition("What was asked")[2]
+    assert "generated patches" in told
+    assert "1 worker, global batch 128: too few epochs to say" in told
+    assert re.search(r"from launch to end; training [0-9.]+ m?s", told)
+    (folder,) = [path.parent for path in tmp_path.rglob("analysis.json")]
+    shown = json.loads(desk("show", str(folder), "--json", cwd=tmp_path).stdout)
+    assert shown["answers"] == json.loads((folder / "analysis.json").read_text())["answers"]
+    assert "What was asked" in (folder / "report.html").read_text()
 
 
 @pytest.mark.slow

@@ -70,6 +70,8 @@ def study_analysis(
 def _with_accuracy(analysis: Analysis, study: Study, goal: Goal, groups: Sequence[Launches]) -> Analysis:
     """The same where every trial was a training: what it reached, and when, comes first."""
     found = accuracy_convergence(goal, groups)
+    if found is None and not any(result.state == "ok" for group in groups for result in group.results):
+        return analysis
     if found is None:
         unseen = Finding(
             "no-metric",

@@ -24,13 +24,12 @@ def metric(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
     found = analysis.convergence
     if found is None:
         return
-    first = next((c.label for c in found.comparisons if c.difference is None), "the first")
     for c in _by_workers(found):
         best = "unknown" if c.metric is None else range_text(c.metric)
         against = ""
         if c.difference is not None:
             against = (
-                f"; {_better(c.difference)} than {first} after epoch {c.epoch:g}: "
+                f"; {_better(c.difference)} than the first after epoch {c.epoch:g}: "
                 f"{_VERDICTS[c.survives or 'cannot tell']}"
             )
         lost = f"; {c.diverged} of {c.seeds} diverged" if c.diverged else ""

@@ -15,7 +15,7 @@ from paceline.launch.interpreter import workloads_path
 from paceline.launch.preflight import checked_workload
 from paceline.plan import plan_study
 from paceline.plan_goal import LR_RULE, LR_RULES, WARMUP
-from paceline.records import Goal, Study
+from paceline.records import Goal, Study, Trial
 
 __all__ = [
     "Epochs", "LowerIsBetter", "LrRule", "MemoryLimit", "Metric", "SeedFlag", "Seeds", "ToAccuracy",
@@ -135,18 +135,12 @@ def checked_goal(study: Study, *, python: str) -> Study:
 def _as_workload_says(study: Study, goal: Goal, *, python: str) -> Study:
     if goal.data is not None or study.slurm is not None:
         return study  # asked when the study was made; a login node may have neither torch nor the data
-    sizes = set()
-    for trial in plan_study(study).trials:
-        point = trial.point
-        size = (point.workers, point.global_batch)
-        if size in sizes:
-            continue
-        sizes.add(size)
+    for trial in _extremes(plan_study(study).trials):
         said = checked_workload(
             study.workload.name,
             trial.args,
             python=python,
-            workers=point.workers,
+            workers=trial.point.workers,
             search=workloads_path(),
             directory=study.directory or ".",
         )
@@ -164,6 +158,14 @@ def _as_workload_says(study: Study, goal: Goal, *, python: str) -> Study:
         if not study.per_worker_batch and not study.global_batch:
             study = replace(study, per_worker_batch=(each,))
     return replace(study, goal=goal)
+
+
+def _extremes(trials: Sequence[Trial]) -> list[Trial]:
+    """Fewest workers and largest batch: what the data allow there they allow between. A look costs seconds."""
+    few = min(trials, key=lambda t: (t.point.workers, t.point.global_batch or 0))
+    large = max(trials, key=lambda t: (t.point.global_batch or 0, t.point.workers))
+    same = (few.point.workers, few.point.global_batch) == (large.point.workers, large.point.global_batch)
+    return [few] if same else [few, large]
 
 
 def _check_script(study: Study) -> None:
