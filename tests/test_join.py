@@ -271,7 +271,7 @@ def test_an_address_of_ipv6_needs_no_brackets_without_a_port():
 
 def test_nodes_are_told_why_nothing_was_started(gate, join, monkeypatch):
     monkeypatch.setattr(gather, "Gate", lambda asked, say: gate)
-    with pytest.raises(PacelineError), gather.opened(None):  # noqa: PT012
+    with pytest.raises(PacelineError), gather.opened(None, what="study"):  # noqa: PT012
         join()
         raise PacelineError("nothing was started: the script differs", hint="copy it")
     join.threads[0].join(timeout=10)

@@ -8,14 +8,17 @@ import subprocess
 import sys
 import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 
+from paceline.launch import node_trial
 from paceline.launch import nodes as nodes_module
 from paceline.launch.command import Command
 from paceline.launch.gate import PROTOCOL, Gate, Invitation
-from paceline.launch.node_trial import remove_abandoned
+from paceline.launch.node_trial import NodeTrial, Order, remove_abandoned
 from paceline.launch.nodes import NodesLauncher
+from paceline.launch.route import way_at
 from paceline.launch.wire import node_handshake
 from paceline.plan import plan_study
 from paceline.records import Study, Workload
@@ -112,6 +115,16 @@ def test_what_failed_anywhere_failed(node, start):
     launch.end()
 
 
+def test_a_node_that_cannot_start_the_trial_says_why(node, start, tmp_path):
+    launch = start("pass")
+    node.send("ended", trial="t", code=1, problem="[Errno 28] No space left on device")
+    assert code(launch) == 1
+    answer_the_end(node)
+    launch.end()
+    reason = json.loads((tmp_path / "lost-1.json").read_text())["reason"]
+    assert reason == "node 1 (straw, 127.0.0.1) could not start the trial: [Errno 28] No space left on device"
+
+
 def test_files_of_a_node_are_fetched_at_the_end(node, start, tmp_path):
     launch = start("pass")
     thread = answer_the_end(node)
@@ -168,6 +181,16 @@ def test_a_trial_that_needs_more_nodes_than_are_here_is_not_started(gate, node):
     node.close()
     time.sleep(0.1)
     assert launcher.refusal(TRIAL) == "needs 2 nodes, 1 is here"
+
+
+def test_a_trial_that_cannot_be_unpacked_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(node_trial, "unpacked", Mock(side_effect=full))
+    order = Order("t", (sys.executable,), {"PACELINE_TRIAL": "{}"}, "/", "study:t", 1)
+    with pytest.raises(OSError, match="No space left"):
+        NodeTrial(order, b"", way=way_at("127.0.0.1"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_scratch_folders_of_killed_joiners_are_removed_and_no_others(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 
 from paceline.analysis_json import analysis_data, analysis_from
 from paceline.cli.main import exit_code
+from paceline.cli.probe_text import probe_lines
 from paceline.cli.probed import probed, probed_in
 from paceline.errors import NothingMeasured, StudyError
 from paceline.lab.blueprint import lab_of
@@ -25,7 +26,8 @@ from paceline.launch.route import free_port
 from paceline.links_probe import link_probes
 from paceline.probe import LARGEST_BYTES, exchanged_bytes, probe_from, sweep_sizes
 from paceline.probe_nccl import read_nccl_tests
-from paceline.records import Analysis, DeviceProbe, DeviceRate, Estimate, Point, Probe
+from paceline.records import Analysis, DeviceProbe, DeviceRate, Estimate, Point, Probe, ProbeTime
+from paceline.report.link_charts import link_table
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
 from paceline.store.analysis_schema import AnalysisFile
@@ -298,6 +300,82 @@ def test_what_cannot_be_probed_is_refused_before_anything_starts(tmp_path, monke
     assert said in told
     assert "  try: " in told
     assert not list(tmp_path.iterdir())
+
+
+def test_the_device_of_one_worker_is_probed_and_its_missing_link_is_said(tmp_path, monkeypatch, capsys):
+    asked = []
+
+    def alone(root, order, *, bench, specs):
+        asked.append(order)
+        worker_line = (
+            '{"record": "worker", "rank": 0, "cpus": 2, "device": "cpu", "device_name": "EPYC", '
+            '"matmul": {"float32": {"side": 256, "flop_per_s": [1e10, 1.1e10]}}, "copy_bytes_per_s": [5e9]}'
+        )
+        return probe_from([HEADER.replace('"workers": 2', '"workers": 1'), worker_line])
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("paceline.cli.probe_cmd.run_probe", alone)
+    assert exit_code(["probe", "--workers", "1"]) == 0
+    said = capsys.readouterr()
+    assert (asked[0].workers, asked[0].backends, asked[0].device) == (1, (), True)
+    assert "probing the device of one worker" in said.err
+    assert "one worker has no link to probe: its device was measured" in said.out
+    assert "10.5 GFLOP/s" in said.out
+
+
+def test_what_was_known_of_the_nodes_and_how_it_ended_stays_with_a_probe(tmp_path):
+    """A node was lost after three passes: they are kept, and so is what happened."""
+    rows = [
+        json.dumps(
+            {
+                "record": "row",
+                "backend": "gloo",
+                "op": "all_reduce",
+                "bytes": size,
+                "repeat": i,
+                "seconds": [size / 1e8],
+            }
+        )
+        for i in range(3)
+        for size in (1024, 65_536, 1_048_576)
+    ]
+
+    class Cut:
+        def start(self, command, output):
+            folder = Path(command.trial_dir)
+            (folder / "probe.jsonl").write_text(
+                "\n".join([HEADER.replace('"nodes": 1', '"nodes": 2'), *rows])
+            )
+            (folder / "lost-1.json").write_text('{"reason": "node 1 (gpu07) was lost: it left"}\n')
+            return ReplayLaunch(1)
+
+        def end_leftovers(self, tag):
+            return 0
+
+    made = run_probe(
+        tmp_path,
+        ProbeOrder(2, (1024, 4096), nodes=2),
+        bench=bench(
+            Cut(), notes=("2 nodes are 1 machine",), rendezvous=lambda trial: Rendezvous("h:1", "id")
+        ),
+    )
+    assert made.notes == (
+        "2 nodes are 1 machine",
+        "the probe was cut short: node 1 (gpu07) was lost: it left",
+    )
+    assert read_probes(tmp_path) == (made,)
+    assert len(made.times) == 9
+
+
+def test_a_bandwidth_that_latency_hides_is_at_least_a_share_of_its_specification():
+    """Times that hardly grow: 1 MB in 1.05 ms where 1 kB takes 1 ms."""
+    times = {1024: 1e-3, 262_144: 1.01e-3, 1_048_576: 1.05e-3}
+    rows = tuple(ProbeTime("gloo", "all_reduce", 2, 1, n, i, t) for n, t in times.items() for i in range(5))
+    found = probed([Probe(rows, specs=(("inside", "10gbit"),))])
+    text = "\n".join(probe_lines(found.links, ()))
+    assert "bandwidth at least 999 MB/s" in text
+    assert "at least 80% of it arrives" in text
+    assert link_table(Analysis("v", (), (), links=found.links)).rows[0][-3] == "at least 999 MB/s"
 
 
 # ---------------------------------------------------------------- a link whose rate is known

@@ -30,7 +30,7 @@ _SAY_AGAIN_S = 30.0
 
 
 @contextmanager
-def opened(join: str | None) -> Iterator[Gate]:
+def opened(join: str | None, *, what: str) -> Iterator[Gate]:
     """The gate, as it was asked for. Nodes are told why they are sent home where it ends with an error."""
     gate = Gate(invitation(join) if join else Invitation(), _say)
     try:
@@ -39,7 +39,7 @@ def opened(join: str | None) -> Iterator[Gate]:
         gate.close(problem.message)
         raise
     finally:
-        gate.close()
+        gate.close(f"the {what} is over")
 
 
 def assembled(gate: Gate, nodes: int, asked: Asked, *, wait_s: float, what: str) -> tuple[Facts, ...]:

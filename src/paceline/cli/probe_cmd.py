@@ -200,7 +200,7 @@ def _bench(
             "this study takes its nodes from Slurm, and this is no allocation",
             hint=f"salloc --nodes {nodes} paceline probe {root}",
         )
-    with opened(join) as gate:
+    with opened(join, what="probe") as gate:
         devices = any("nccl" in order.backends for order in orders)
         asked = inspection.Asked(bench.python, None, os.sep, devices=devices)
         facts = assembled(gate, nodes, asked, wait_s=wait_s, what="probe")

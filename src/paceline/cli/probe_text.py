@@ -49,7 +49,8 @@ def _link_lines(link: LinkProbe) -> Iterator[str]:
     yield f"  latency   {duration_range_text(link.latency_s)} per hop, {fixed}"
     if link.spec_bytes_per_s:
         share = percent_text(link.bytes_per_s.value / link.spec_bytes_per_s)
-        yield f"  specified {rate_text(link.spec_bytes_per_s)} ({link.spec}): {share} of it arrives"
+        least = "at least " if "bytes_per_s" in link.unidentified else ""
+        yield f"  specified {rate_text(link.spec_bytes_per_s)} ({link.spec}): {least}{share} of it arrives"
     else:
         yield f"  specified not known here: --spec {link.link}=KIND or a rate (25gbit) compares"
     if link.misfit_ratio is not None and link.misfit_ratio > _POOR_FIT:

@@ -57,7 +57,7 @@ def ready(
         refused = judged(folder, study, inspected(look.asked, ()))
         yield replace(bench, refusal=partial(refusal_of, refused, None))
         return
-    with opened(join) as gate:
+    with opened(join, what="study") as gate:
         facts = assembled(gate, nodes, look.asked, wait_s=wait_s, what="study")
         refused = judged(folder, study, facts)
         say_ways(facts)

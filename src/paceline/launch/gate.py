@@ -156,11 +156,11 @@ class Gate:
             member.wire.send("bye", b"", reason=why)
         member.lose(why)
 
-    def close(self, why: str | None = None) -> None:
-        """Let nobody in any more and send every node home; `why`, where that is not the end of the study."""
+    def close(self, why: str = "the study is over") -> None:
+        """Let nobody in any more, and send every node home."""
         self._server.close()
         for member in self.present:
-            self.dismiss(member, why or "the study is over")
+            self.dismiss(member, why)
 
     def _welcomed(self, wire: Wire) -> Member:
         hello = wire.receive(_HELLO_S)

@@ -70,16 +70,14 @@ class NodeTrial:
         self._node = order.node
         self._sent: dict[str, bytes] = {}
         self.folder = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))
-        unpacked(archive, self.folder / "agent")
-        self._log = (self.folder / f"launcher-{order.node}.log").open("wb")
-        command = order.command(self.folder, way, environment=os.environ)
         self._sampler = Sampler(self.folder, tag=order.tag, node=order.node)
-        try:
+        with contextlib.ExitStack() as undone:  # a full disk, a folder that is gone: nothing stays behind
+            undone.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            unpacked(archive, self.folder / "agent")
+            self._log = undone.enter_context((self.folder / f"launcher-{order.node}.log").open("wb"))
+            command = order.command(self.folder, way, environment=os.environ)
             self._launch = LocalLauncher().start(command, self._log)
-        except BaseException:
-            self._log.close()
-            shutil.rmtree(self.folder, ignore_errors=True)
-            raise
+            undone.pop_all()
 
     def exit_code(self) -> int | None:
         return self._launch.exit_code()

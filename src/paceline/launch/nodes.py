@@ -98,7 +98,7 @@ class NodesLaunch:
                     part.member.lose(f"it did not end the trial within {_FETCH_S:.0f} s")
         for part in self._parts:
             if part.member.lost is not None:
-                self._note_loss(part.member)
+                self._note(part.member, f"was lost: {part.member.lost}")
 
     def _hear(self, part: _Part, wait_s: float) -> None:
         """Take in what a node has sent."""
@@ -124,6 +124,8 @@ class NodesLaunch:
                     part.pids.add(_HEARTBEAT.unpack_from(message.body)[2])
             case "ended":
                 part.code = int(str(message.values["code"]))
+                if message.values.get("problem"):
+                    self._note(part.member, f"could not start the trial: {message.values['problem']}")
             case "done":
                 part.done = True
             case "leaving":
@@ -148,8 +150,9 @@ class NodesLaunch:
                 self._told(part, "here")
             self._gate.heard(beside=[part.member for part in self._parts])
 
-    def _note_loss(self, member: Member) -> None:
-        data = {"node": member.node, "host": member.host, "reason": f"{member.name} was lost: {member.lost}"}
+    def _note(self, member: Member, what: str) -> None:
+        """Why the trial could not go on with this node."""
+        data = {"node": member.node, "host": member.host, "reason": f"{member.name} {what}"}
         (self._folder / f"lost-{member.node}.json").write_text(json.dumps(data), encoding="utf-8")
 
 
@@ -187,7 +190,7 @@ class NodesLauncher:
                 member.wire.send(
                     "start",
                     archive,
-                    trial=Path(command.trial_dir).name,
+                    trial=command.tag.rpartition(":")[2],
                     argv=list(command.argv),
                     environment={k: v for k, v in command.environment.items() if k != "PYTHONPATH"},
                     directory=command.directory,

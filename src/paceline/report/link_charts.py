@@ -102,7 +102,7 @@ def link_table(analysis: Analysis) -> Table | None:
             link.backend,
             str(link.workers),
             quantity_text(link.latency_s, duration_text),
-            quantity_text(link.bytes_per_s, rate_text),
+            _bandwidth_text(link),
             UNKNOWN if link.spec_bytes_per_s is None else rate_text(link.spec_bytes_per_s),
             link.spec or UNKNOWN,
         )
@@ -119,6 +119,13 @@ def link_table(analysis: Analysis) -> Table | None:
     )
     caption = "Links as a probe measured them, in one direction; brackets: 90% intervals. What is usual: see findings."
     return without_dull(Table("links", caption, columns, rows))
+
+
+def _bandwidth_text(link: LinkProbe) -> str:
+    """The bandwidth, or the most that was seen where latency hides it."""
+    if "bytes_per_s" in link.unidentified:
+        return f"at least {rate_text(link.bytes_per_s.value)}"
+    return quantity_text(link.bytes_per_s, rate_text)
 
 
 def device_table(analysis: Analysis) -> Table | None:
