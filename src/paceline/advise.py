@@ -267,7 +267,7 @@ def _condition(c: Candidates, i: int) -> str:
         return f"{seen}; epochs from the accuracy curves"
     first = c.settings[0].per_worker_batch
     if batch is None or first is None or i == 0:
-        return f"{seen}; time only: accuracy was not looked at"
+        return f"{seen}; time only: accuracy is not in it"
     whole = batch * c.settings[i].workers
     if whole == first * c.settings[0].workers:
         return f"{seen}; the global batch stays {whole}"
