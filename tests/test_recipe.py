@@ -170,6 +170,7 @@ def test_a_loss_is_judged_beside_its_baselines():
         metric="val_mse", rises=False, comparisons=comparisons, curves=(*curves[0], *curves[1])
     )
     told = answers("steering", analysed(convergence=found))["loss"].splitlines()
+    assert told[0] == "1 workers: best val_mse 0.050 (0.040-0.060), last val_correlation 1.00"
     assert told[1].endswith(
         "0.1500 (0.1000 to 0.2000) worse than the first after epoch 10: these seeds cannot tell"
     )

@@ -16,7 +16,7 @@ from paceline.units import duration_range_text, duration_text, percent_text, ran
 __all__ = ["fastest", "metric", "plateau", "rule", "turnaround"]
 
 _VERDICTS = {"survives": "within the margin", "worse": "worse", "cannot tell": "these seeds cannot tell"}
-_JUDGED = ("val", "test")
+_JUDGED = "val_"
 
 
 def metric(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
@@ -33,7 +33,8 @@ def metric(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
                 f"{_VERDICTS[c.survives or 'cannot tell']}"
             )
         lost = f"; {c.diverged} of {c.seeds} diverged" if c.diverged else ""
-        yield f"{c.label}: best {found.metric} {best}{against}{lost}"
+        also = "".join(f", last {n} {range_text(v)}" for n, v in c.beside if n.startswith(_JUDGED))
+        yield f"{c.label}: best {found.metric} {best}{also}{against}{lost}"
     yield from _baselines(found)
 
 
@@ -107,22 +108,15 @@ def rule(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
 def _baselines(found: Convergence) -> Iterator[str]:
     """What needs no network: metrics of the same kind that were marked beside it, and who is better than all."""
     kind = (found.metric or "").rpartition("_")[2]
-    for c in found.comparisons[:1]:
-        known = [(name, value) for name, value in c.beside if name.rpartition("_")[2] == kind]
-        others = [(name, value) for name, value in known if not name.startswith(_JUDGED)]
-        if not others:
-            return
-        told = ", ".join(f"{name} {range_text(value)}" for name, value in others)
-        level = [value.value for _, value in others]
-        best = max(level) if found.rises else min(level)
-        good = [one.label for one in _by_workers(found) if _beats(one.metric, best, rises=found.rises)]
-        yield f"to beat: {told}; surely better than each: {'; '.join(good) or 'none'}"
-    for c in _by_workers(found):
-        judged = [(n, v) for n, v in c.beside if n.startswith("test_")]
-        if judged:
-            yield f"{c.label}, held out: " + ", ".join(
-                f"{name} {range_text(value)}" for name, value in judged
-            )
+    known = found.comparisons[0].beside if found.comparisons else ()
+    others = [(n, v) for n, v in known if n.rpartition("_")[2] == kind and not n.startswith(_JUDGED)]
+    if not others:
+        return
+    told = ", ".join(f"{name} {range_text(value)}" for name, value in others)
+    level = [value.value for _, value in others]
+    best = max(level) if found.rises else min(level)
+    good = [one.label for one in _by_workers(found) if _beats(one.metric, best, rises=found.rises)]
+    yield f"to beat: {told}; surely better than each: {'; '.join(good) or 'none'}"
 
 
 def _beats(value: Estimate | None, level: float, *, rises: bool) -> bool:
