@@ -13,7 +13,17 @@ from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
 from paceline.telemetry import use_of
 from tests.desk import SCRIPTS, SMALL
-from tests.two_hosts import NODE_ADDRESS, join_line, said, started, two_hosts, until
+from tests.two_hosts import (
+    DESK_ADDRESS,
+    NODE_ADDRESS,
+    SIX,
+    dropped,
+    join_line,
+    said,
+    started,
+    two_hosts,
+    until,
+)
 
 pytestmark = pytest.mark.root
 
@@ -151,6 +161,85 @@ def test_a_node_that_differs_is_refused_before_the_first_trial(hosts, tmp_path):
     assert "knocked with another token: turned away" in said(desk, "study")
     assert "nothing was started: the script is not the same on every node" in said(desk, "study")
     assert not list((desk / "s").glob("trials/*"))
+
+
+@pytest.mark.slow
+def test_a_firewall_is_named_before_torch_waits_for_ever(hosts, tmp_path):
+    """Only the port of the gate is open."""
+    desk, node = folders(tmp_path)
+    with dropped(hosts[0], "29561-65534"):
+        first = started(hosts[0], "study", "--nodes", "2", *SMALL, "--out", "s", "train.py", cwd=desk)
+        second = joined(hosts[1], node, join_line(desk))
+        assert first.wait(timeout=60) == 1
+        assert second.wait(timeout=20) == 0
+    assert "node 1" in said(desk, "study")
+    assert "cannot reach a port that node 0" in said(desk, "study")
+    assert "try: let the nodes talk to each other on all ports" in said(desk, "study")
+    assert "nothing was started: " in said(node, "join")
+    assert not list((desk / "s").glob("trials/*"))
+
+
+@pytest.mark.slow
+def test_hosts_that_have_ipv6_alone_train_together(tmp_path):
+    desk, node = folders(tmp_path)
+    with two_hosts(SIX) as names:
+        first = started(
+            names[0], "study", "--nodes", "2", *SMALL, "--steps", "30", "--out", "s", "train.py", cwd=desk
+        )
+        line = join_line(desk)
+        assert line.partition("@")[2].startswith("[fd79::1]:")
+        second = joined(names[1], node, line)
+        assert first.wait(timeout=200) == 0, said(desk, "study")
+        assert second.wait(timeout=20) == 0
+    (result,) = read_results(StudyFolder(desk / "s"))
+    assert (result.state, len(result.workers)) == ("ok", 2)
+    assert "exchanges over fd79::2 on eth0, by route" in said(desk, "study")
+
+
+@pytest.mark.slow
+def test_a_module_is_compared_between_nodes_and_trains(hosts, tmp_path):
+    """The node has another net.py in the package: a doubt, for the module may not import it."""
+    desk, node = folders(tmp_path)
+    for folder, net in ((desk, "x = 1\n"), (node, "x = 2\n")):
+        (folder / "pkg").mkdir()
+        (folder / "train.py").rename(folder / "pkg" / "train.py")
+        (folder / "pkg" / "__init__.py").write_text("")
+        (folder / "pkg" / "net.py").write_text(net)
+    first = started(
+        hosts[0], "study", "--nodes", "2", *SMALL, "--steps", "30", "--out", "s", "-m", "pkg.train", cwd=desk
+    )
+    second = joined(hosts[1], node, join_line(desk))
+    assert first.wait(timeout=200) == 0, said(desk, "study")
+    assert second.wait(timeout=20) == 0
+    assert "1 Python files beside the module are not those of the desk" in said(desk, "study")
+    (result,) = read_results(StudyFolder(desk / "s"))
+    assert (result.state, len(result.workers)) == ("ok", 2)
+
+
+@pytest.mark.slow
+def test_the_interface_is_that_of_the_route_among_three(hosts, tmp_path):
+    """Two more interfaces on the desk, first in the alphabet, lead nowhere; one has no route at all."""
+    desk, node = folders(tmp_path)
+    for name, address in (("aaa0", "172.29.0.1/16"), ("bbb0", None)):
+        run = ["ip", "-n", hosts[0], "link"]
+        subprocess.run([*run, "add", name, "type", "veth", "peer", "name", f"{name}p"], check=True)
+        subprocess.run([*run, "set", name, "up"], check=True)
+        if address is not None:
+            subprocess.run(["ip", "-n", hosts[0], "addr", "add", address, "dev", name], check=True)
+    try:
+        asked = ("--nodes", "2", *SMALL, "--steps", "30", "--out", "s", "train.py")
+        first = started(hosts[0], "study", *asked, cwd=desk)
+        token = join_line(desk).partition("@")[0]
+        port = join_line(desk).rpartition(":")[2]
+        second = joined(hosts[1], node, f"{token}@{DESK_ADDRESS}:{port}")
+        assert first.wait(timeout=200) == 0, said(desk, "study")
+        assert second.wait(timeout=20) == 0
+    finally:
+        for name in ("aaa0", "bbb0"):
+            subprocess.run(["ip", "-n", hosts[0], "link", "del", name], check=True)
+    assert f"exchanges over {DESK_ADDRESS} on eth0, by route" in said(desk, "study")
+    (result,) = read_results(StudyFolder(desk / "s"))
+    assert {w.manifest["environment"]["GLOO_SOCKET_IFNAME"] for w in result.workers} == {"eth0"}
 
 
 @pytest.mark.slow

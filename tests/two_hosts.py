@@ -12,14 +12,16 @@ import pytest
 from tests.desk import DESK, environment
 
 DESK_ADDRESS, NODE_ADDRESS = "10.79.0.1", "10.79.0.2"
+SIX = ("fd79::1", "fd79::2")
 
 
 @contextlib.contextmanager
-def two_hosts():
+def two_hosts(addresses=(DESK_ADDRESS, NODE_ADDRESS)):
     """Names of two namespaces that reach each other at 10.79.0.1 and 10.79.0.2, and nothing else."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("needs root and ip (iproute2) to make two hosts of one machine")
-    names = [f"paceline-test-{os.getpid()}-{end}" for end in "ab"]
+    family = "6" if ":" in addresses[0] else "4"
+    names = [f"paceline-test-{os.getpid()}-{family}{end}" for end in "ab"]
     if subprocess.run(["ip", "netns", "add", names[0]], check=False, capture_output=True).returncode:
         pytest.skip("network namespaces cannot be made here")
     try:
@@ -38,10 +40,11 @@ def two_hosts():
             "netns",
             names[1],
         )
-        for name, address in zip(names, (DESK_ADDRESS, NODE_ADDRESS), strict=True):
+        for name, address in zip(names, addresses, strict=True):
             _ip("-n", name, "link", "set", "lo", "up")
             _ip("-n", name, "link", "set", "eth0", "up")
-            _ip("-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+            whole = ["/64", "nodad"] if family == "6" else ["/24"]
+            _ip("-n", name, "addr", "add", f"{address}{whole[0]}", "dev", "eth0", *whole[1:])
         yield names
     finally:
         for name in names:
@@ -79,6 +82,24 @@ def until(ready, *, wait_s=120):
     while not (found := ready()) and time.monotonic() < end:
         time.sleep(0.1)
     return found
+
+
+@contextlib.contextmanager
+def dropped(host, ports):
+    """Packets to these TCP ports of a host are dropped without a word, as a firewall does.
+
+    A rule can forbid only what is looked up after it: the table of a host's own addresses comes later meanwhile.
+    """
+    rule = ("pref", "50", "iif", "eth0", "ipproto", "tcp", "dport", ports, "blackhole")
+    _ip("-n", host, "rule", "add", "pref", "100", "table", "local")
+    _ip("-n", host, "rule", "del", "pref", "0")
+    _ip("-n", host, "rule", "add", *rule)
+    try:
+        yield
+    finally:
+        _ip("-n", host, "rule", "del", *rule)
+        _ip("-n", host, "rule", "add", "pref", "0", "table", "local")
+        _ip("-n", host, "rule", "del", "pref", "100")
 
 
 def _ip(*args):
