@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from paceline.analyze import study_analysis
@@ -247,8 +249,10 @@ def test_a_failed_point_names_the_command_that_shows_its_output():
 def test_accumulation_that_exchanges_every_time_is_doubted():
     from paceline.records import Exchange
 
-    twice = {"exchanges": (Exchange(0.01), Exchange(0.01)), "backwards": 2}
+    twice = {"exchanges": (Exchange(0.01), Exchange(0.01)), "backwards": 2, "exchanged_bytes": 2000}
     once = {"exchanges": (Exchange(0.01),), "backwards": 2}
+    once_and_a_count = {"exchanges": (Exchange(0.01), Exchange(0.0)), "backwards": 2, "exchanged_bytes": 1016}
+    assert "exchange-every-micro-step" not in ids(findings_of(both(0.1, 0.1, **once_and_a_count)))
     assert "exchange-every-micro-step" in ids(findings_of(both(0.1, 0.1, **twice)))
     assert "exchange-every-micro-step" not in ids(findings_of(both(0.1, 0.1, **once)))
     two_networks = changed(both(0.1, 0.1, **twice), optimizers=2)
@@ -345,6 +349,16 @@ def test_nothing_measured_is_said_with_its_reason():
 
 def test_what_was_never_launched_is_no_failure():
     assert study_analysis(study(), [], {}).verdict == "Nothing was measured."
+
+
+def test_a_lost_loss_is_in_the_sentence_before_any_speed():
+    at = points(study())
+    lost = [
+        replace(steady(n, 0.1, point=at[n]), state="diverged", reason="the loss became nan") for n in (1, 2)
+    ]
+    assert study_analysis(study(), lost, {}).verdict.startswith(
+        "The training diverged (the loss became nan). "
+    )
 
 
 def test_of_two_batches_the_faster_is_told_and_named():

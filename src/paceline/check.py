@@ -12,7 +12,7 @@ from paceline.backends import backend_findings
 from paceline.check_limits import agent_troubles, limits, slower_computing
 from paceline.check_noise import noise
 from paceline.curve import Launches
-from paceline.records import Finding, Profile, TrialResult
+from paceline.records import Finding, Profile, Sample, TrialResult
 from paceline.split import number
 from paceline.telemetry import throttling
 
@@ -103,10 +103,10 @@ def _exchange(group: Launches) -> Iterator[Finding]:
             hint="call the DDP wrapper, not .module, and create it after loading weights",
         )
     tails = [sample for r in group.results for w in r.workers for sample in w.samples[-4:]]
-    counts = [(s.backwards, len(s.exchanges)) for s in tails if s.exchanges is not None]
     several = any((number(w.manifest, "optimizers") or 1) > 1 for r in group.results for w in r.workers)
-    if counts and not several and all(exchanges >= backwards > 1 for backwards, exchanges in counts):
-        most = max(backwards for backwards, _ in counts)
+    looked = [s for s in tails if s.exchanges is not None and s.exchanged_bytes is not None]
+    if looked and not several and all(_exchanged_each_time(s, gradients) for s in looked):
+        most = max(s.backwards for s in looked)
         yield Finding(
             "exchange-every-micro-step",
             "doubt",
@@ -115,6 +115,13 @@ def _exchange(group: Launches) -> Iterator[Finding]:
             threshold=1.0,
             hint="run all but the last backward pass under no_sync()",
         )
+
+
+def _exchanged_each_time(sample: Sample, gradient_bytes: float) -> bool:
+    """Whether every backward pass of the step sent the gradients: so often, and so much. (A script may exchange small
+    numbers of its own beside them.)"""
+    often = len(sample.exchanges or ()) >= sample.backwards > 1
+    return often and (sample.exchanged_bytes or 0) > (sample.backwards - 0.5) * gradient_bytes
 
 
 def _drift(result: TrialResult) -> float | None:

@@ -48,6 +48,8 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
     text += lost
     if doubts & _NOT_TOGETHER:
         text += " But the workers did not train one network together: see the findings."
+    if (lost_loss := next((p for p in sound if p.state == "diverged"), None)) is not None:
+        text = f"The training diverged ({lost_loss.reason}). {text}"
     return text + _busy(findings)
 
 

@@ -44,7 +44,8 @@ def compare(
     found = differences(before, after)
     if not found:
         raise NothingMeasured(
-            f"{a} and {b} have no measured point in common", hint="study the same worker counts"
+            f"{a} and {b} have no measured point in common",
+            hint="study the same worker counts, batches and flags in both",
         )
     if json:
         print_json([{**asdict(difference), "shown": difference.shown} for difference in found])
