@@ -203,6 +203,12 @@ def test_steps_and_bytes_of_an_epoch_follow_the_data_that_were_seen():
     )
 
 
+def test_utilisation_is_that_of_all_cores_of_the_machine():
+    busy = profile(1, cpu_ratio=Estimate(0.5), exposed_s=Estimate(0.01))
+    text = answers("mnist", analysed(busy))["utilisation"]
+    assert text == "1 worker, 32 per worker: 50% of the cores busy, 10% of a step waiting for others"
+
+
 def test_counts_that_are_refused_for_one_reason_are_said_once():
     refusals = tuple(Refusal(n, "more-workers-than-cores", "too few cores", f"measure {n}") for n in (4, 8))
     text = answers("steering", analysed(refusals=refusals))["project"]

@@ -62,8 +62,8 @@ def _time(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
 
 def _utilisation(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
     for profile in _measured(analysis):
-        shares = [("GPU", profile.gpu_ratio), ("CPU", profile.cpu_ratio)]
-        known = [f"{name} {percent_text(share)} busy" for name, share in shares if share is not None]
+        shares = [("of GPU time", profile.gpu_ratio), ("of the cores", profile.cpu_ratio)]
+        known = [f"{percent_text(share)} {whose} busy" for whose, share in shares if share is not None]
         if profile.step_s is not None and profile.exposed_s is not None:
             known.append(
                 f"{percent_text(profile.exposed_s.value / profile.step_s.value)} of a step waiting for others"
