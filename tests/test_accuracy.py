@@ -229,6 +229,17 @@ def test_the_table_shows_every_configuration_and_what_became_of_it():
     assert text.index("sqrt rule") < text.index("no rule") < text.index("linear rule")
 
 
+def test_what_is_surely_better_than_the_first_is_not_called_the_same():
+    better = launches(SQRT, *(training(SQRT, s, [0.8 + 0.001 * s]) for s in (1, 2, 3)))
+    first = launches(NONE, *(training(NONE, s, [0.7 + 0.001 * s]) for s in (1, 2, 3)))
+    alike = launches(LINEAR, *(training(LINEAR, s, [0.7 + 0.001 * s]) for s in (3, 2, 1)))
+    lines = list(comparison_lines(accuracy_convergence(GOAL, [first, better, alike])))
+    (table,) = (line for line in lines if "sqrt" in line)
+    rows = {word: line for line in table.splitlines() for word in ("sqrt", "linear") if word in line}
+    assert rows["sqrt"].rstrip().endswith("better")
+    assert rows["linear"].rstrip().endswith("same")
+
+
 @pytest.mark.parametrize(
     ("marks", "asked", "expected"),
     [

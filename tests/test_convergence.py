@@ -119,6 +119,14 @@ def test_equal_seeds_survive_different_ones_do_not_and_few_cannot_tell():
     assert "1 seed" in accuracy_survives([0.90], [0.89], margin=0.01).text
 
 
+def test_one_scattered_group_leaves_the_degrees_of_freedom_of_that_group():
+    """Best accuracies of three seeds each: 0.0100 apart, and the second group alone makes the error: 2 degrees."""
+    steady, scattered = [0.8882, 0.8880, 0.8870], [0.8708, 0.8827, 0.8796]
+    found = accuracy_survives(scattered, steady, margin=0.0).difference
+    assert found.low < 0 < found.value
+    assert found.high - found.low == pytest.approx(2 * 2.88 * 0.00358, rel=0.02)
+
+
 def test_a_small_validation_set_cannot_show_a_small_difference():
     found = accuracy_survives([0.9, 0.9, 0.9], [0.895, 0.895, 0.895], margin=0.005, validation_samples=500)
     assert found.verdict == "cannot tell"

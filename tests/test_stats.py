@@ -21,9 +21,16 @@ from paceline.stats import (
     scaled,
     steady_start,
     t_quantile,
+    welch_degrees,
 )
 
 positive = st.floats(min_value=1e-6, max_value=1e6)
+
+
+@given(st.floats(1e-6, 1e3), st.integers(2, 50))
+def test_two_like_groups_have_the_degrees_of_both_and_one_that_does_not_vary_adds_none(variance, n):
+    assert welch_degrees((variance, variance), (n, n)) == pytest.approx(2 * (n - 1))
+    assert welch_degrees((variance, 0.0), (n, n)) == pytest.approx(n - 1)
 
 
 def test_the_t_factor_is_the_published_one():

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 
 from paceline.errors import NothingMeasured, UsageError
 from paceline.records import Analysis, Estimate, Profile
-from paceline.stats import t_quantile
+from paceline.stats import t_quantile, welch_degrees
 from paceline.units import duration
 
 __all__ = [
@@ -98,8 +98,8 @@ def ratio_of(top: Estimate, bottom: Estimate) -> Estimate | None:
     variance = left**2 + right**2
     if variance == 0.0:
         return Estimate(value, value, value, n)
-    degrees = variance**2 / (left**4 / (top.n - 1) + right**4 / (bottom.n - 1))
-    reach = math.exp(t_quantile(max(1.0, degrees)) * math.sqrt(variance))
+    degrees = welch_degrees((left**2, right**2), (top.n, bottom.n))
+    reach = math.exp(t_quantile(degrees) * math.sqrt(variance))
     return Estimate(value, value / reach, value * reach, n)
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from paceline.least_squares import minimise
 from paceline.observe import Setting
 from paceline.records import Convergence, Estimate
-from paceline.stats import t_quantile
+from paceline.stats import t_quantile, welch_degrees
 
 __all__ = [
     "Curve",
@@ -235,16 +235,17 @@ def accuracy_survives(
     """Whether the mean accuracy over seeds at a larger batch lies within the margin of the Baseline's."""
     difference = fmean(scaled) - fmean(baseline)
     seeds = min(len(baseline), len(scaled))
-    variance = _mean_variance(baseline) + _mean_variance(scaled)
+    variances = _mean_variance(baseline), _mean_variance(scaled)
+    variance = sum(variances)
+    degrees = welch_degrees(variances, (len(baseline), len(scaled)))
     if validation_samples:  # seeds cannot show less noise than the validation set has
         rate = fmean([*baseline, *scaled])
-        variance = max(
-            variance, rate * (1 - rate) / validation_samples * (1 / len(baseline) + 1 / len(scaled))
-        )
+        counted = rate * (1 - rate) / validation_samples * (1 / len(baseline) + 1 / len(scaled))
+        if counted >= variance:  # a count of thousands is known better than a spread of few seeds
+            variance, degrees = counted, math.inf
     if seeds < 2 and not validation_samples:
         only = Estimate(difference, None, None, seeds)
         return Survival("cannot tell", only, margin, f"cannot tell with {seeds} seed: train at least 3")
-    degrees = max(1.0, float(len(baseline) + len(scaled) - 2))
     reach = t_quantile(degrees) * math.sqrt(variance)
     low, high = difference - reach, difference + reach
     estimate = Estimate(difference, low, high, seeds)

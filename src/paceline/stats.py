@@ -30,6 +30,7 @@ __all__ = [
     "scaled",
     "steady_start",
     "t_quantile",
+    "welch_degrees",
 ]
 
 _CONFIDENCE = 0.90
@@ -40,6 +41,12 @@ def t_quantile(degrees: float) -> float:
     from scipy.special import stdtrit  # here: it costs 0.2 s, and --help must stay instant
 
     return float(stdtrit(degrees, 0.5 + _CONFIDENCE / 2))
+
+
+def welch_degrees(variances: Sequence[float], counts: Sequence[int]) -> float:
+    """Of the difference of two means: (v₁ + v₂)² / Σ vᵢ² / (nᵢ - 1), v the squared standard errors; at least 1."""
+    below = sum(v**2 / (n - 1) for v, n in zip(variances, counts, strict=True) if n > 1)
+    return max(1.0, sum(variances) ** 2 / below) if below > 0 else 1.0
 
 
 def estimate(launches: Sequence[float]) -> Estimate | None:
@@ -170,8 +177,7 @@ def _welch(
     variance, n = top[1] ** 2 + bottom[1] ** 2, min(counts)
     if variance == 0.0:
         return Estimate(value, value, value, n)
-    degrees = variance**2 / (top[1] ** 4 / (counts[0] - 1) + bottom[1] ** 4 / (counts[1] - 1))
-    reach = t_quantile(max(1.0, degrees)) * math.sqrt(variance)
+    reach = t_quantile(welch_degrees((top[1] ** 2, bottom[1] ** 2), counts)) * math.sqrt(variance)
     centre = top[0] - bottom[0]
     return Estimate(value, min(math.exp(centre - reach), value), max(math.exp(centre + reach), value), n)
 

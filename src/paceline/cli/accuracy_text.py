@@ -43,10 +43,14 @@ def _row(c: Comparison, found: Convergence, several: bool) -> list[str]:
     else:
         row = [c.label, _time(c), estimate_text(c.epochs_to_target), _fate(c, found), best]
     if several:
-        row.append(
-            "" if c.difference is None else f"{_signed(c.difference)} {_WORDS[c.survives or 'cannot tell']}"
-        )
+        row.append("" if c.difference is None else f"{_signed(c.difference)} {_word(c, c.difference)}")
     return row
+
+
+def _word(c: Comparison, difference: Estimate) -> str:
+    """Not worse is the question; what is surely better is called so."""
+    better = c.survives == "survives" and difference.low is not None and difference.low > 0
+    return "better" if better else _WORDS[c.survives or "cannot tell"]
 
 
 def _time(c: Comparison) -> str:
