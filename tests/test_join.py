@@ -351,3 +351,22 @@ def test_where_a_module_lies_is_one_line_of_json(tmp_path):
         "file": str(tmp_path / "pkg" / "train.py"),
         "package": str(tmp_path / "pkg"),
     }
+
+
+def test_a_joiner_that_names_itself_is_told_so(gate, monkeypatch):
+    """Machines that were cloned have one name, and each takes it for itself."""
+    real = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda host, *rest, **more: real(host.replace("gpu06", "127.0.1.1"), *rest, **more),
+    )
+    heard = []
+    with pytest.raises(PacelineError, match="no study answers at gpu06"):
+        joined_study(
+            Invitation("t", "gpu06", route.free_port("127.0.1.1")),
+            Here(None, None),
+            wait_s=0.0,
+            say=heard.append,
+        )
+    assert heard[0].startswith("gpu06 is 127.0.1.1 here, which is this machine itself")

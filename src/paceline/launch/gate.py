@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import ipaddress
 import secrets
 import select
 import socket
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 
 from paceline import __version__
 from paceline.errors import PacelineError, TokenRefused, UsageError
-from paceline.launch.route import Way, listening, own_addresses, way_at
+from paceline.launch.route import Way, listening, own_addresses, own_loopback, way_at
 from paceline.launch.wire import Wire, WireLost, desk_handshake
 
 __all__ = ["PORT", "PROTOCOL", "Gate", "Invitation", "Member", "invitation"]
@@ -186,16 +185,13 @@ class Gate:
 
 
 def _own_address(host: str | None, say: Callable[[str], None]) -> str | None:
-    """The address to listen at; None: at all of them.
-
-    Many machines have their own name in /etc/hosts as 127.0.1.1, where no other machine would find them.
-    """
+    """The address to listen at; None: at all of them."""
     if host is None:
         return None
-    found = str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
-    if host in (found, "localhost") or not ipaddress.ip_address(found).is_loopback:
-        return found
-    say(f"{host} is {found} on this machine, which others cannot reach: listening at every address instead")
+    own = own_loopback(host)
+    if own is None:
+        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    say(f"{host} is {own} on this machine, which others cannot reach: listening at every address instead")
     return None
 
 

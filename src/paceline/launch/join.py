@@ -28,7 +28,7 @@ from paceline.launch.facts import Subject, facts_of_this_node
 from paceline.launch.gate import PROTOCOL, Invitation
 from paceline.launch.node_files import chunks
 from paceline.launch.node_trial import NodeTrial, Order, remove_abandoned
-from paceline.launch.route import listening, unreached, way_at
+from paceline.launch.route import listening, own_loopback, unreached, way_at
 from paceline.launch.wire import Message, Wire, WireLost, node_handshake
 from paceline.records_json import plain_data
 
@@ -245,6 +245,11 @@ def _moved(script: str, directory: str, home: str) -> str:
 def _connected(asked: Invitation, *, wait_s: float, say: Callable[[str], None]) -> Wire:
     """A connection to the desk, which may still be starting."""
     token, place = asked.token or "", (asked.host or "", asked.port or 0)
+    with contextlib.suppress(OSError):
+        if (own := own_loopback(place[0])) is not None:
+            say(
+                f"{asked.host} is {own} here, which is this machine itself: give the study's address if it is another"
+            )
     until, said = time.monotonic() + wait_s, False
     while True:
         connection: socket.socket | None = None
@@ -261,7 +266,8 @@ def _connected(asked: Invitation, *, wait_s: float, say: Callable[[str], None]) 
             if time.monotonic() >= until:
                 raise PacelineError(
                     f"no study answers at {asked.place}: {problem}",
-                    hint="check the line that the study printed, and that this node may reach that port",
+                    hint="check the line that the study printed, that it still waits, and that this node may reach "
+                    "that port",
                 ) from problem
             if not said:
                 say(f"no study answers at {asked.place} yet ({problem}); trying for {wait_s:.0f} s")

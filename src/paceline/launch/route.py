@@ -17,6 +17,7 @@ __all__ = [
     "free_port",
     "listening",
     "own_addresses",
+    "own_loopback",
     "plain",
     "unreached",
     "way_at",
@@ -60,6 +61,15 @@ def own_addresses() -> tuple[str, ...]:
         socket.AF_INET, towards="192.0.2.1"
     )  # documentation addresses: any default route leads there
     return four or _outside(socket.AF_INET6, towards="2001:db8::1") or ("127.0.0.1",)
+
+
+def own_loopback(name: str) -> str | None:
+    """The address of a name that means this machine alone; None of any other, and of addresses and localhost.
+
+    Many machines have their own name in /etc/hosts as 127.0.1.1: no other machine finds them there.
+    """
+    found = str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
+    return found if name not in (found, "localhost") and ipaddress.ip_address(found).is_loopback else None
 
 
 def plain(address: str) -> str:
