@@ -106,6 +106,18 @@ def test_a_python_that_does_not_answer_is_a_finding_and_not_a_lost_node(join, tm
     assert there.cores == cores()
 
 
+def test_a_torch_that_cannot_be_imported_is_not_called_missing(tmp_path):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise OSError('libcudart.so.12: cannot open')\n")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    facts = facts_of_this_node(Subject(str(python), None, devices=True), node=1, way=None)
+    void = found(SCRIPT, [facts, facts])
+    assert "libcudart.so.12: cannot open" in void["python-unusable"].message
+    assert "torch-missing" not in void
+
+
 @contextlib.contextmanager
 def translation(port):
     """127.0.0.2 passes on to 127.0.0.1, and what it passes on comes from 127.0.0.3: as a router that translates."""

@@ -33,6 +33,7 @@ from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
 from paceline.store.analysis_schema import AnalysisFile
 from paceline.store.paths import StudyFolder
 from paceline.store.probe_files import read_probe, read_probes, store_nccl_tests
+from paceline_agent.probe import in_memory
 from tests.desk import desk, processes_of, started_desk
 from tests.samples import result, sample, worker
 from tests.slurm_cluster import absent, cluster
@@ -114,11 +115,20 @@ def test_absent_missing_and_left_out_are_said():
         '{"record": "absent", "backend": "nccl", "reason": "there is no CUDA device"}',
         '{"record": "missing", "backend": "gloo", "op": "reduce_scatter", "reason": "not there"}',
         '{"record": "cut", "backend": "gloo", "bytes": 2000000}',
+        '{"record": "cut", "backend": "nccl", "bytes": 56000000000, "why": "memory"}',
     ]
     notes = probe_from([HEADER, *said]).notes
-    assert [word in note for word, note in zip(("CUDA", "reduce_scatter", "2 MB"), notes, strict=True)] == [
-        True
-    ] * 3
+    assert [
+        word in note for word, note in zip(("CUDA", "reduce_scatter", "2 MB", "memory"), notes, strict=True)
+    ] == [True] * 4
+
+
+@pytest.mark.parametrize(("room", "fit"), [(1e12, 3), (12_000, 2), (11_999, 1), (0, 1)])
+def test_a_sweep_leaves_out_what_three_buffers_of_do_not_fit_into_memory(room, fit):
+    """Elements of four bytes: 1000 of them take 12 kB three times over."""
+    counts, cut = in_memory([10, 1000, 100_000], room)
+    assert counts == [10, 1000, 100_000][:fit]
+    assert [record["why"] for record in cut] == ["memory"] * (fit < 3)
 
 
 @pytest.mark.parametrize(("cpus", "said"), [(1, True), (2, False), (64, False)])

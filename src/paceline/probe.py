@@ -159,9 +159,11 @@ def _note(record: Data) -> str | None:
         case "missing":
             return f"{record['op']} over {record['backend']} was not probed: {record['reason']}"
         case "cut":
+            short = "they do" if record.get("why") == "memory" else "five repetitions of them do"
+            room = "the memory of a worker" if record.get("why") == "memory" else "--seconds"
             return (
                 f"{record['backend']}: sizes from {int(str(record['bytes'])) / 1e6:.3g} MB on were left out, "
-                "for five repetitions of them do not fit into --seconds"
+                f"for {short} not fit into {room}"
             )
         case _:
             return None

@@ -51,6 +51,28 @@ def limit_memory(most_bytes: Optional[int]) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (held + most_bytes, held + most_bytes))
 
 
+def free_memory_bytes() -> Optional[int]:
+    """Memory that processes here can still take: what the kernel has, or less where a control group limits it."""
+    free: list[int] = []
+    with (
+        contextlib.suppress(OSError, ValueError, StopIteration),
+        open("/proc/meminfo", encoding="ascii") as file,
+    ):
+        free.append(next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")))
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        with contextlib.suppress(OSError, ValueError):
+            free.append(max(0, _number_in(limit) - _number_in(used)))
+    return min(free, default=None)
+
+
+def _number_in(path: str) -> int:
+    with open(path, encoding="ascii") as file:
+        return int(file.read())
+
+
 def cpu_seconds() -> dict[str, Optional[float]]:
     """CPU seconds so far: of this process and its children, busy and stolen on the whole host."""
     times = os.times()

@@ -29,6 +29,8 @@ OPS = ("all_reduce", "all_gather", "reduce_scatter")
 _FEWEST_PASSES, _MOST_PASSES = 5, 25
 _TIMING_S, _MOST_CALLS = 0.005, 32
 _ELEMENT_BYTES = 4
+_BUFFERS = 3  # the whole one, a part of it, and what the backend holds meanwhile
+_SHARE = 0.8
 
 
 def main() -> None:
@@ -102,7 +104,9 @@ def sweep(
 
     world = dist.get_world_size(group)
     place = torch.device(device, torch.cuda.current_device()) if device == "cuda" else torch.device("cpu")
-    counts = sorted({max(1, math.ceil(size / _ELEMENT_BYTES / world)) * world for size in sizes})
+    wanted = sorted({max(1, math.ceil(size / _ELEMENT_BYTES / world)) * world for size in sizes})
+    counts, too_large = in_memory(wanted, min(_everywhere(_room_bytes(place))))
+    yield too_large
     whole = torch.empty(counts[-1], device=place).fill_(
         0.0
     )  # filled: pages that were never written cost nothing
@@ -135,6 +139,25 @@ def sweep(
         passed = _slowest(perf_counter() - begun)
         if repeat + 1 >= _FEWEST_PASSES and passed >= seconds * (repeat + 1) / (repeat + 2):
             return
+
+
+def in_memory(counts: list[int], room_bytes: float) -> tuple[list[int], list[dict[str, Any]]]:
+    """The counts whose buffers fit, at least the smallest; the first that does not, as a record."""
+    fit = [count for count in counts if count * _ELEMENT_BYTES * _BUFFERS <= room_bytes] or counts[:1]
+    if len(fit) == len(counts):
+        return fit, []
+    first, last = counts[len(fit)] * _ELEMENT_BYTES, fit[-1] * _ELEMENT_BYTES
+    return fit, [{"record": "cut", "bytes": first, "largest": last, "why": "memory"}]
+
+
+def _room_bytes(place: Any) -> float:
+    """What this worker may take: of the device's free memory, or of the host's, which its workers share."""
+    import torch
+
+    if place.type == "cuda":
+        return _SHARE * float(torch.cuda.mem_get_info(place)[0])
+    free = host.free_memory_bytes()
+    return math.inf if free is None else _SHARE * free / int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
 
 
 def _that_fit(

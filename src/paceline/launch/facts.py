@@ -52,6 +52,8 @@ def facts_of_this_node(subject: Subject, *, node: int, way: Way | None) -> Facts
     try:
         seen = _looked(subject)
         script, top = _code(subject)
+        if seen.get("problem"):
+            problem = f"torch cannot be imported there: {seen['problem']}"
     except _Unusable as found:
         problem = str(found)
     devices, nccl = seen.get("devices"), seen.get("nccl")
