@@ -188,6 +188,32 @@ def test_the_rule_of_every_batch_is_said_and_their_condition_once():
     assert text.splitlines() == ["1 w", "2 w", "(measured on x, 6 epochs)"]
 
 
+@pytest.mark.parametrize(
+    ("difference", "survives", "words"),
+    [
+        (
+            Estimate(0.15, 0.1, 0.2, 3),
+            "survives",
+            "0.1500 (0.1000 to 0.2000) better than the first after epoch 5: surely",
+        ),
+        (Estimate(-0.15, -0.2, -0.1, 3), "worse", "worse than the first after epoch 5: surely"),
+        (
+            Estimate(0.001, -0.002, 0.004, 3),
+            "survives",
+            "better than the first after epoch 5: the same within the margin",
+        ),
+        (
+            Estimate(0.1, -0.2, 0.4, 3),
+            "cannot tell",
+            "better than the first after epoch 5: these seeds cannot tell",
+        ),
+    ],
+)
+def test_a_difference_is_called_sure_only_where_its_interval_says_so(difference, survives, words):
+    other = trained(2, difference=difference, survives=survives, epoch=5.0)
+    assert told_of("fruit", trained(1), other)["accuracy"].splitlines()[1].endswith(words)
+
+
 def test_a_recipe_that_times_steps_says_where_accuracy_would_be_trained():
     assert answers("mnist", analysed(profile(1)))["accuracy"].endswith("recipe run mnist --preset lab trains")
     assert answers("fruit", analysed(profile(1)))["accuracy"] == "not measured"

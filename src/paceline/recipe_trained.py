@@ -15,7 +15,11 @@ from paceline.units import duration_range_text, duration_text, percent_text, ran
 
 __all__ = ["fastest", "metric", "plateau", "rule", "turnaround"]
 
-_VERDICTS = {"survives": "within the margin", "worse": "worse", "cannot tell": "these seeds cannot tell"}
+_VERDICTS = {
+    "survives": "the same within the margin",
+    "worse": "surely",
+    "cannot tell": "these seeds cannot tell",
+}
 _JUDGED = "val_"
 
 
@@ -28,10 +32,7 @@ def metric(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
         best = "unknown" if c.metric is None else range_text(c.metric)
         against = ""
         if c.difference is not None:
-            against = (
-                f"; {_better(c.difference)} than the first after epoch {c.epoch:g}: "
-                f"{_VERDICTS[c.survives or 'cannot tell']}"
-            )
+            against = f"; {_better(c.difference)} than the first after epoch {c.epoch:g}: {_verdict(c)}"
         lost = f"; {c.diverged} of {c.seeds} diverged" if c.diverged else ""
         also = "".join(f", last {n} {range_text(v)}" for n, v in c.beside if n.startswith(_JUDGED))
         yield f"{c.label}: best {found.metric} {best}{also}{against}{lost}"
@@ -151,6 +152,12 @@ def _epoch_text(epoch: Estimate) -> str:
     if epoch.low is None or epoch.high is None or epoch.low == epoch.high:
         return f"{epoch.value:g}"
     return f"{epoch.value:g} ({epoch.low:.0f}-{epoch.high:.0f})"
+
+
+def _verdict(c: Comparison) -> str:
+    if c.difference is not None and c.difference.low is not None and c.difference.low > 0:
+        return "surely"
+    return _VERDICTS[c.survives or "cannot tell"]
 
 
 def _better(difference: Estimate) -> str:
