@@ -154,7 +154,10 @@ def test_two_configurations_that_are_as_fast_are_not_told_apart():
 def test_turnaround_counts_what_no_worker_shortens():
     told = told_of("fruit", trained(1, seconds=10.0), trained(2, seconds=30.0))["turnaround"].splitlines()
     assert "training 10.0 s, 1.00 s an epoch" in told[0]
-    assert told[2].startswith("75% of it was start-up and end at 2 workers")
+    assert told[2] == (
+        "training was 25% of that at 2 workers: more workers shorten this part only; "
+        "with 27 times the data it would be 90%, if the rest stayed"
+    )
 
 
 def test_a_loss_is_judged_beside_its_baselines():

@@ -16,7 +16,7 @@ __all__ = ["QUESTIONS", "learnt"]
 
 QUESTIONS: dict[Question, str] = {
     "time": "What do more workers do to the time?",
-    "turnaround": "How long is it from launch to end?",
+    "turnaround": "How long from launch to end, and is there enough data?",
     "loss": "What do they do to the loss?",
     "accuracy": "Does accuracy survive?",
     "plateau": "After how many epochs is it stable?",

@@ -21,6 +21,7 @@ _VERDICTS = {
     "cannot tell": "these seeds cannot tell",
 }
 _JUDGED = "val_"
+_MOSTLY = 0.9  # of the time from launch to end, where a data set is large enough for workers to matter
 
 
 def metric(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
@@ -51,27 +52,32 @@ def plateau(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
 
 
 def turnaround(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
-    """From launch to end, what of it is training, and so what more workers can shorten at most."""
+    """From launch to end, what of it is training, and how much data would make training most of it."""
     found = analysis.convergence
-    shares = []
+    last: tuple[str, float, float] | None = None
     for c in _by_workers(found):
         own = [x for x in _curves(found, c) if x.trial_s is not None and x.wall_s]
-        whole, trained = ([x.trial_s or 0.0 for x in own], [x.wall_s[-1] for x in own])
-        epochs = [x.wall_s[-1] / x.epochs[-1] for x in own]
-        if not own or (total := estimate(whole)) is None or (training := estimate(trained)) is None:
+        whole, trained = [x.trial_s or 0.0 for x in own], [x.wall_s[-1] for x in own]
+        total, training = estimate(whole), estimate(trained)
+        each = estimate([x.wall_s[-1] / x.epochs[-1] for x in own])
+        if total is None or training is None or each is None:
             continue
-        each = estimate(epochs)
-        other = [a - b for a, b in zip(whole, trained, strict=True)]
-        shares.append((c.label, sum(other) / sum(whole)))
+        last = (c.label, sum(whole), sum(trained))
         yield (
             f"{c.label}: {duration_range_text(total)} from launch to end; training {duration_text(training.value)}, "
-            f"{duration_text(each.value if each else None)} an epoch"
+            f"{duration_text(each.value)} an epoch"
         )
-    if shares:
-        label, share = shares[-1]
+    if last is not None and last[2] > 0:
+        label, total_s, training_s = last
+        times = _MOSTLY / (1 - _MOSTLY) * (total_s - training_s) / training_s
+        more = (
+            f"; with {times:.3g} times the data it would be {_MOSTLY:.0%}, if the rest stayed"
+            if times > 1
+            else ""
+        )
         yield (
-            f"{percent_text(share)} of it was start-up and end at {label}: more workers shorten only the rest, "
-            "and more data make the rest count"
+            f"training was {percent_text(training_s / total_s)} of that at {label}: "
+            f"more workers shorten this part only{more}"
         )
 
 
