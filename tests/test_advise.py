@@ -202,7 +202,7 @@ def test_a_wrong_cluster_file_is_refused(data):
 
 def test_analyze_prints_json_with_the_documented_keys(tmp_path: Path, capsys):
     table, at = tmp_path / "t.csv", tmp_path / "at.csv"
-    table.write_text("workers,nodes,per_worker_batch,step_s\n1,1,32,0.1\n2,1,32,0.11\n4,1,32,0.12\n")
+    table.write_text("workers,nodes,per_worker_batch,step_s\n1,1,32,0.1\n2,1,32,0.101\n4,1,32,0.102\n")
     at.write_text("workers,nodes,per_worker_batch\n8,1,32\n8,2,32\n")
     analyze(table, at=at, json=True)
     found = json.loads(capsys.readouterr().out)

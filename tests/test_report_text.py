@@ -97,7 +97,7 @@ def test_goals_that_lead_to_the_same_setting_are_said_once():
     found = advice(Analysis("v", (), (), recommendations=(*same, other)))
     assert [(one.goals, one.condition) for one in found] == [
         ("fastest, cheapest", "measured"),
-        ("knee", "projected"),
+        ("worth its workers", "projected"),
     ]
 
 

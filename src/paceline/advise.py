@@ -35,11 +35,13 @@ from paceline.observe import Setting
 from paceline.project import draws, estimate_of
 from paceline.records import Estimate, Projection, Recommendation
 from paceline.refuse import Cores, price_text
-from paceline.stats import powered
+from paceline.stats import powered, scaled
 from paceline.units import counts_text, duration_range_text, duration_text, range_text
 from paceline.verdict import workers_text
 
 __all__ = ["Prices", "recommendations", "undecided"]
+
+_ENERGY = ((1.0, " kWh"), (1e3, " Wh"), (3.6e6, " J"))
 
 
 def recommendations(
@@ -173,9 +175,11 @@ def _energy(c: Candidates, watts: float) -> Recommendation:
     energy = c.time_s * np.array([s.workers for s in c.settings]) * watts / 3.6e6
     best = int(np.argmin(np.median(energy, axis=0)))
     value = estimate_of(energy[:, best], len(c.settings))
+    factor, unit = next(scale for scale in _ENERGY if value.value * scale[0] >= 1.0 or scale is _ENERGY[-1])
+    said = range_text(scaled(value, factor) or value, unit=unit)
     return Recommendation(
         "energy", c.settings[best].workers, c.settings[best].per_worker_batch, None, None, value, _condition(c, best),
-        f"{workers_text(c.settings[best].workers)}: the least energy, {range_text(value, unit=' kWh')} per {c.what}",
+        f"{workers_text(c.settings[best].workers)}: the least energy, {said} per {c.what}",
     )  # fmt: skip
 
 
@@ -186,7 +190,7 @@ def _next_measurement(
     far = [p for p in projected if p.time_s.low and p.time_s.high]
     if not far:
         return None
-    target = max(far, key=lambda p: (p.time_s.high or 1.0) / (p.time_s.low or 1.0))
+    target = max(far, key=lambda p: (p.workers, (p.time_s.high or 1.0) / (p.time_s.low or 1.0)))
     batch = target.per_worker_batch
     aim = Setting(target.workers, target.nodes, batch)
     tried = [

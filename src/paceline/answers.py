@@ -94,7 +94,7 @@ def answers(
         for setting, series in ask.at
         if len(ordered) > 1 and series and not any(set(series) <= set(g[0].point.varied) for g in ordered)
     )
-    return replace(found, refusals=found.refusals + strangers)
+    return replace(found, refusals=_once(found.refusals + strangers))
 
 
 def _series(
@@ -155,6 +155,11 @@ def _series(
         findings=_two_nodes(observed, projected),
         decision=choice,
     )
+
+
+def _once(refusals: Sequence[Refusal]) -> tuple[Refusal, ...]:
+    """Series that are refused for one reason say it once; the first one's price stands."""
+    return tuple({(r.workers, r.rule, r.reason): r for r in reversed(refusals)}.values())[::-1]
 
 
 def _decision(
@@ -224,7 +229,8 @@ def _fit_record(
 ) -> Fit:
     probed = determined(cluster)
     unknown = tuple(name for name in unidentified(law) if name not in probed)
-    text = f"{which}{len(law.observed.time_s)} settings, {len(law.members)} structures of equal weight"
+    settings = len(law.observed.time_s)
+    text = f"{which}{settings} setting{'s' if settings > 1 else ''}, {len(law.members)} structures of equal weight"
     if unknown:
         words = ["fixed cost" if name == "fixed_s" else _words(name) for name in unknown]
         text += f"; the data do not determine {', '.join(words)}"

@@ -88,7 +88,7 @@ def _comparison(left: Profile, right: Profile) -> Finding:
         f"{left.point.id} and {right.point.id}: a step takes {duration_text(step.value)} on {left.point.backend} and "
         f"{duration_text(other.value)} on {right.point.backend}"
     )
-    if left.wire_s is not None and right.wire_s is not None:
+    if left.wire_s is not None and right.wire_s is not None and left.point.workers > 1:
         text += f", of it wire {duration_text(left.wire_s.value)} and {duration_text(right.wire_s.value)}"
     apart = not _overlap(left, right)
     text += "" if apart else "; their intervals overlap, so no difference is shown"

@@ -19,10 +19,19 @@ import numpy as np
 
 from paceline.links import LinkBelief
 from paceline.observe import Observed, Setting
-from paceline.records import Profile, Projection, Refusal
+from paceline.records import Estimate, Profile, Projection, Refusal
 from paceline.units import duration_text
 
-__all__ = ["HORIZON", "SUPERLINEAR_RATIO", "Cores", "incomparable", "price_text", "refusal", "too_wide"]
+__all__ = [
+    "HORIZON",
+    "SUPERLINEAR_RATIO",
+    "Cores",
+    "incomparable",
+    "price_text",
+    "refusal",
+    "too_wide",
+    "wide",
+]
 
 SUPERLINEAR_RATIO = 1.05
 HORIZON = 16
@@ -79,7 +88,7 @@ def refusal(
 def too_wide(projection: Projection, observed: Observed) -> Refusal | None:
     """The interval rule: the projection stands as an order of magnitude, with what would halve it."""
     time = projection.time_s
-    if time.low is None or time.high is None or time.high <= _WIDE * time.low:
+    if time.low is None or time.high is None or not wide(time):
         return None
     middle = _between(int(observed.workers.max()), projection.workers)
     where = " on several nodes" if projection.nodes > 1 else ""
@@ -90,6 +99,11 @@ def too_wide(projection: Projection, observed: Observed) -> Refusal | None:
         f"({duration_text(time.low)} to {duration_text(time.high)}): an order of magnitude, not a prediction",
         f"measure {middle} workers{where}: {price_text(observed, middle)}",
     )
+
+
+def wide(time: Estimate) -> bool:
+    """Whether an interval is wider than 2x: an order of magnitude."""
+    return time.low is not None and time.high is not None and time.high > _WIDE * time.low
 
 
 def price_text(observed: Observed, workers: int) -> str:

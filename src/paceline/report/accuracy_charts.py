@@ -52,7 +52,7 @@ def comparison_table(analysis: Analysis) -> Table | None:
             estimate_text(one.plateau_epoch) + (" (still rising)" if one.plateau_censored else ""),
             estimate_text(one.metric),
             estimate_text(one.difference),
-            one.survives or UNKNOWN,
+            _outcome(one),
             estimate_text(one.noise_scale),
         )
         for one in found.comparisons
@@ -77,6 +77,11 @@ def comparison_table(analysis: Analysis) -> Table | None:
         tuple(columns[i] for i in kept),
         tuple(tuple(row[i] for i in kept) for row in rows),
     )
+
+
+def _outcome(one: Comparison) -> str:
+    surely = one.difference is not None and one.difference.low is not None and one.difference.low > 0
+    return "better" if surely and one.survives == "survives" else one.survives or UNKNOWN
 
 
 def _seeds(one: Comparison, found: Convergence) -> str:
@@ -107,7 +112,7 @@ def _curves(found: Convergence) -> Figure | None:
     if not rows:
         return None
     parameter, opacity = toggled("line")
-    shade = colour(names)
+    shade = colour(names, width=_WIDTH)
     if isinstance(shade["legend"], dict):
         shade["legend"] = {**shade["legend"], "symbolOpacity": 1}
     metric = _metric(found)
@@ -364,7 +369,13 @@ def _apart(one: Comparison, what: str) -> str:
 
 
 def _labels(found: Convergence) -> dict[str, str]:
-    return {one.point: one.label for one in found.comparisons}
+    """Configurations in a legend: what all of them share is left out."""
+    parts = {one.point: one.label.split(", ") for one in found.comparisons}
+    shared = set.intersection(*(set(own) for own in parts.values())) if len(parts) > 1 else set()
+    return {
+        one.point: ", ".join(part for part in parts[one.point] if part not in shared) or one.label
+        for one in found.comparisons
+    }
 
 
 def _metric(found: Convergence) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from paceline.records import Analysis, Decision, Estimate, Option
+from paceline.records import Analysis, Decision, Estimate, Fit, Option
+from paceline.report.advice import WORDS
 from paceline.report.cells import UNKNOWN, count_text, quantity_text, without_dull
 from paceline.report.document import Column, Table
 from paceline.report.performance import device_hours
@@ -24,6 +25,8 @@ __all__ = [
     "resource_table",
     "source_table",
 ]
+
+_SHORT_S = 360.0  # work that takes all workers together less is counted in seconds
 
 
 def asked_table(analysis: Analysis) -> Table | None:
@@ -44,12 +47,14 @@ def recommendation_table(analysis: Analysis) -> Table | None:
         return None
     rows = tuple(
         (
-            r.goal,
+            WORDS.get(r.goal, r.goal),
             count_text(r.workers),
             count_text(r.per_worker_batch),
             r.lr_rule or UNKNOWN,
             estimate_text(r.gain),
-            estimate_text(r.cost),
+            UNKNOWN
+            if r.goal == "energy"
+            else estimate_text(r.cost),  # its text says how much, in its own unit
             r.condition,
         )
         for r in analysis.recommendations
@@ -62,8 +67,8 @@ def recommendation_table(analysis: Analysis) -> Table | None:
 
 
 def _cost_unit(analysis: Analysis) -> str:
-    """What the costs of recommendations are counted in: without a price, seconds of workers. Energy says its own."""
-    if analysis.decision is None or any(r.goal == "energy" for r in analysis.recommendations):
+    """What the costs of recommendations are counted in: without a price, seconds of workers."""
+    if analysis.decision is None:
         return ""
     unit = analysis.decision.cost_unit
     return " (worker-s)" if unit == "worker-hours" else f" ({unit})"
@@ -77,14 +82,16 @@ def resource_table(analysis: Analysis) -> Table | None:
     factor, unit = time_unit([option.time_s.value for option in decision.options])
     if max(option.time_s.value for option in decision.options) > 7200.0:
         factor, unit = 1 / 3600, "h"
-    hours = device_hours(analysis)
+    hours, per_hour, nodes = device_hours(analysis), 1 / 3600, "node-h"
+    if max(option.worker_s.value for option in decision.options) < _SHORT_S:
+        hours, per_hour, nodes = hours.removesuffix("h") + "s", 1.0, "node-s"
     rows: tuple[tuple[str, ...], ...] = tuple(
         (
             str(option.workers),
             str(option.nodes),
             estimate_text(option.time_s, factor=factor),
-            estimate_text(option.worker_s, factor=1 / 3600),
-            estimate_text(option.node_s, factor=1 / 3600),
+            estimate_text(option.worker_s, factor=per_hour),
+            estimate_text(option.node_s, factor=per_hour),
             estimate_text(option.cost),
             UNKNOWN if option.marginal_cost is None else f"{option.marginal_cost:.2g}",
             _marks(option, decision),
@@ -96,7 +103,7 @@ def resource_table(analysis: Analysis) -> Table | None:
         "nodes",
         f"time ({unit})",
         hours,
-        "node-h",
+        nodes,
         f"cost ({decision.cost_unit})",
         "an hour saved costs",
     )
@@ -168,9 +175,8 @@ def refusal_table(analysis: Analysis) -> Table | None:
     return Table("refusals", "Counts that these measurements cannot speak about.", columns, rows)
 
 
-def fit_table(analysis: Analysis) -> Table | None:
+def fit_table(fit: Fit | None) -> Table | None:
     """The parameters of the cost model, and which of them the data do not determine."""
-    fit = analysis.fit
     if fit is None or not fit.parameters:
         return None
     rows = tuple(

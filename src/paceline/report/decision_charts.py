@@ -26,10 +26,11 @@ def decision_figure(analysis: Analysis) -> Figure | None:
     if decision is None or len(decision.options) < 2:
         return None
     factor, unit = _time_unit(decision)
-    rows = [_row(option, factor, decision) for option in decision.options]
+    scale, cost_unit = _cost_unit(decision)
+    rows = [_row(option, factor, scale, decision) for option in decision.options]
     title = "Time against cost"
     caption = (
-        f"Cost ({decision.cost_unit}) against time ({unit}, doubling scales) of {decision.work}, by workers. Filled "
+        f"Cost ({cost_unit}) against time ({unit}, doubling scales) of {decision.work}, by workers. Filled "
         "circles: measured; hollow diamonds: projected; bars: 90% intervals. Line: the choices than which no other is "
         f"both faster and cheaper.{_limits_text(decision)}{_price_text(decision)}"
     )
@@ -38,7 +39,7 @@ def decision_figure(analysis: Analysis) -> Figure | None:
         "height": _HEIGHT,
         "encoding": {
             "x": _axis(f"time ({unit})", "time"),
-            "y": _axis(f"cost ({decision.cost_unit})", "cost"),
+            "y": _axis(f"cost ({cost_unit})", "cost"),
         },
         "layer": [*_limits(decision, factor), *_choices(rows)],
     }
@@ -131,7 +132,7 @@ def _limits(decision: Decision, factor: float) -> list[Spec]:
     return found
 
 
-def _row(option: Option, factor: float, decision: Decision) -> dict[str, object]:
+def _row(option: Option, factor: float, scale: float, decision: Decision) -> dict[str, object]:
     time, cost = option.time_s, option.cost
     return {
         "workers": option.workers,
@@ -139,11 +140,11 @@ def _row(option: Option, factor: float, decision: Decision) -> dict[str, object]
         "time": time.value * factor,
         "time_low": (time.value if time.low is None else time.low) * factor,
         "time_high": (time.value if time.high is None else time.high) * factor,
-        "cost": cost.value,
-        "cost_low": cost.value if cost.low is None else cost.low,
-        "cost_high": cost.value if cost.high is None else cost.high,
+        "cost": cost.value * scale,
+        "cost_low": (cost.value if cost.low is None else cost.low) * scale,
+        "cost_high": (cost.value if cost.high is None else cost.high) * scale,
         "time_text": estimate_text(time, factor=factor),
-        "cost_text": estimate_text(cost),
+        "cost_text": estimate_text(cost, factor=scale),
         "basis": "measured" if option.measured else "projected",
         "measured": option.measured,
         "pareto": option.pareto,
@@ -165,6 +166,16 @@ def _time_unit(decision: Decision) -> tuple[float, str]:
     if longest >= 2 * _HOUR_S:
         return 1 / _HOUR_S, "h"
     return (1 / 60, "min") if longest >= 300.0 else (1.0, "s")
+
+
+def _cost_unit(decision: Decision) -> tuple[float, str]:
+    """Hours of workers as seconds where they are few; money stays what it is."""
+    short = max(option.cost.value for option in decision.options) < 0.1
+    return (
+        (_HOUR_S, "worker-seconds")
+        if short and decision.cost_unit == "worker-hours"
+        else (1.0, decision.cost_unit)
+    )
 
 
 def _limits_text(decision: Decision) -> str:

@@ -75,6 +75,13 @@ def _only(profiles: Sequence[Profile], x: _Axis, y: _Axis) -> bool:
     return _spans(profiles, x, y) and len(set(cells)) == len(cells)
 
 
+def _metric(analysis: Analysis) -> str:
+    """The name of what was reached, as a title."""
+    name = None if analysis.convergence is None else analysis.convergence.metric
+    text = (name or "accuracy").replace("_", " ")
+    return text[:1].upper() + text[1:]
+
+
 def _figures(
     analysis: Analysis, x: _Axis, y: _Axis, points: Sequence[Profile], where: str, *, prefix: str
 ) -> list[Figure]:
@@ -87,7 +94,14 @@ def _figures(
     ]
     wanted = (
         ("step", "Step time", unit, lambda p: p.step_s, factor, lambda e: duration_text(e.value)),
-        ("metric", "Metric", "as measured", lambda p: best.get(p.point.id) or p.accuracy, 1.0, _number),
+        (
+            "metric",
+            _metric(analysis),
+            "as measured",
+            lambda p: best.get(p.point.id) or p.accuracy,
+            1.0,
+            _number,
+        ),
         ("memory", "Peak memory", "GB", lambda p: p.peak_memory_bytes, 1e-9, lambda e: bytes_text(e.value)),
     )
     found = []

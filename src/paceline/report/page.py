@@ -62,13 +62,22 @@ class _Study:
 
 
 @dataclass(frozen=True, slots=True)
+class _Kind:
+    """Findings that say the same of several points: the first few, how many are left out, and what follows."""
+
+    id: str
+    shown: tuple[Finding, ...]
+    left: int
+    hints: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Level:
-    """The findings of one level: how many there are, the first few of each kind, and how many of which are left out."""
+    """The findings of one level, kind by kind, and how many there are."""
 
     name: str
     count: int
-    shown: tuple[Finding, ...]
-    left: tuple[str, ...]
+    kinds: tuple[_Kind, ...]
 
 
 def page(studies: Sequence[tuple[str, Analysis]]) -> str:
@@ -126,13 +135,13 @@ def _level(level: str, analysis: Analysis) -> _Level:
     kinds: dict[str, list[Finding]] = {}
     for finding in found:
         kinds.setdefault(finding.id, []).append(finding)
-    left = tuple(
-        f"{len(own) - _MOST_OF_A_KIND} more: {kind}"
-        for kind, own in kinds.items()
-        if len(own) > _MOST_OF_A_KIND
-    )
-    shown = tuple(f for own in kinds.values() for f in own[:_MOST_OF_A_KIND])
-    return _Level(level, len(found), shown, left)
+    return _Level(level, len(found), tuple(_kind(name, own) for name, own in kinds.items()))
+
+
+def _kind(name: str, found: Sequence[Finding]) -> _Kind:
+    hints = dict.fromkeys(finding.hint for finding in found if finding.hint)
+    left = max(0, len(found) - _MOST_OF_A_KIND)
+    return _Kind(name, tuple(found[:_MOST_OF_A_KIND]), left, tuple(hints))
 
 
 def _sentences(text: str) -> tuple[str, str]:

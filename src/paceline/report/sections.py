@@ -32,6 +32,8 @@ def title(analysis: Analysis) -> str:
 
 def sections(analysis: Analysis) -> tuple[Section, ...]:
     """Every section that this Analysis has data for, in the order of reading."""
+    several = len({p.point.workers for p in analysis.points if p.state == "ok"}) > 1
+    fit = analysis.fit if several or analysis.projections else None  # one count shows nothing about a law
     found = (
         Section("asked", "What was asked", tables=_present(answer_tables.asked_table(analysis))),
         Section(
@@ -72,14 +74,14 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
         Section(
             "decision",
             "Decision and projection",
-            sentences=_fit_sentences(analysis.fit),
+            sentences=_fit_sentences(fit),
             figures=_present(decision_figure(analysis)),
             tables=_present(
                 answer_tables.recommendation_table(analysis),
                 answer_tables.resource_table(analysis),
                 answer_tables.projection_table(analysis),
                 answer_tables.refusal_table(analysis),
-                answer_tables.fit_table(analysis),
+                answer_tables.fit_table(fit),
             ),
         ),
     )
@@ -94,7 +96,13 @@ def sections_in_words(analysis: Analysis) -> tuple[Section, ...]:
 def _said(analysis: Analysis, kinds: tuple[str, ...]) -> tuple[str, ...]:
     """What findings of these kinds say, where a section has need of it."""
     found = [f.message for f in analysis.findings if f.id in kinds]
-    return tuple(f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys(found))
+    return tuple(f"{_opening(text)}." for text in dict.fromkeys(found))
+
+
+def _opening(text: str) -> str:
+    """A sentence begins with a capital, unless with the name of a point."""
+    named = any(letter.isdigit() for letter in text.split(" ")[0])
+    return text if named else text[:1].upper() + text[1:]
 
 
 def _fit_sentences(fit: Fit | None) -> tuple[str, ...]:

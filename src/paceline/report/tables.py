@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from paceline.records import Analysis, Estimate, Profile, Projection
+from paceline.refuse import wide
 from paceline.report.cells import UNKNOWN, count_text, quantity_text, speedup_cells, table_of, without_dull
 from paceline.report.document import Column, Table
 from paceline.report.series import series_names
@@ -38,7 +39,8 @@ def scaling_table(analysis: Analysis) -> Table | None:
         for p in analysis.projections
         if p.time_kind in (kind, "sample")
     ]
-    rows += [(UNKNOWN, str(refusal.workers), *([UNKNOWN] * 8), "refused") for refusal in analysis.refusals]
+    refused = dict.fromkeys(r.workers for r in analysis.refusals if r.rule != "wide-interval")
+    rows += [(UNKNOWN, str(workers), *([UNKNOWN] * 8), "refused") for workers in refused]
     heads: tuple[str, ...] = (
         "line",
         "workers",
@@ -203,7 +205,7 @@ def _projected_row(projection: Projection, factor: float, name: str) -> tuple[st
         estimate_text(projection.speedup),
         percent_text(projection.efficiency_ratio),
         UNKNOWN,
-        "projected",
+        "projected, an order of magnitude" if wide(projection.time_s) else "projected",
     )
 
 

@@ -31,6 +31,7 @@ COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _FONT = "system-ui, sans-serif"
 _MOST_TICKS = 9
+_SYMBOL_PX, _LETTER_PX, _MOST_LETTERS = 34, 7, 37  # of a legend's entry; longer labels are cut
 _FARTHER = re.compile("[\U00010000-\U0010ffff]")
 
 
@@ -73,9 +74,14 @@ def worker_axis(counts: Sequence[int]) -> Spec:
     }
 
 
-def colour(names: Sequence[str]) -> Spec:
-    """Lines by colour, in the order given; a legend only where there is something to tell apart."""
+def colour(names: Sequence[str], *, width: int = 430) -> Spec:
+    """Lines by colour, in the order given; a legend only where there is something to tell apart.
+
+    The legend has as many columns as the width of the chart has room for: a wider one would shrink the chart.
+    """
     shown = [name for name in names if name]
+    each = _SYMBOL_PX + _LETTER_PX * max((min(len(name), _MOST_LETTERS) for name in shown), default=0)
+    columns = max(1, min(len(shown), width // each))
     return {
         "field": "line",
         "type": "nominal",
@@ -83,7 +89,7 @@ def colour(names: Sequence[str]) -> Spec:
             "domain": [*shown, ""],
             "range": [*(COLOURS[i % len(COLOURS)] for i in range(len(shown))), MUTED],
         },
-        "legend": {"values": shown, "title": None} if len(shown) > 1 else None,
+        "legend": {"values": shown, "title": None, "columns": columns} if len(shown) > 1 else None,
     }
 
 

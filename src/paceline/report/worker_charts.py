@@ -119,7 +119,7 @@ def course_figures(analysis: Analysis) -> tuple[Figure, ...]:
         ("cores", "Cores in use", "cores", {"tickCount": 5}),
         ("memory_bytes", "Memory", "resident memory", {"tickCount": 5, "labelExpr": BYTES_LABEL}),
         ("gpu_ratio", "GPU in use", "share of time", {"tickCount": 5, "format": ".0%"}),
-        ("gpu_memory_bytes", "GPU memory", "GPU memory", {"tickCount": 5, "labelExpr": BYTES_LABEL}),
+        ("gpu_memory_bytes", "GPU memory", "in use", {"tickCount": 5, "labelExpr": BYTES_LABEL}),
     )
     figures = (_course(analysis, *one) for one in wanted)
     return tuple(figure for figure in figures if figure is not None)
