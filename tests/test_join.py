@@ -28,7 +28,8 @@ from paceline.launch.processes import cores, tagged
 from paceline.launch.wire import node_handshake
 from paceline.preflight import preflight_findings
 from paceline.records import Study, Workload
-from tests.desk import desk, started_desk
+from tests.desk import DESK, desk, environment, started_desk
+from tests.two_hosts import until
 
 SCRIPT = Study(Workload("script", "train.py"), nodes=(2,), workers_per_node=(1,), workers=(2,), threads=1)
 MODULE = Study(Workload("module", "pkg.train"), nodes=(2,), workers_per_node=(1,), workers=(2,), threads=1)
@@ -382,3 +383,25 @@ def test_a_joiner_that_names_itself_is_told_so(gate, monkeypatch):
             say=heard.append,
         )
     assert heard[0].startswith("gpu06 is 127.0.1.1 here, which is this machine itself")
+
+
+@pytest.mark.parametrize(
+    "verb", [pytest.param(("study", "train.py"), marks=pytest.mark.slow), ("probe", "--no-device")]
+)
+def test_a_desk_that_is_stopped_while_it_waits_says_so_and_sends_nodes_home(tmp_path, verb):
+    (tmp_path / "train.py").write_text("import torch\n")
+    line = f"abcdef0123456789@127.0.0.1:{route.free_port('127.0.0.1')}"
+    asked_of_desk = (verb[0], "--nodes", "3", "--join", line, "--out", "kept", *verb[1:])
+    with open(tmp_path / "err", "w+b") as err:
+        waiting = subprocess.Popen([*DESK, *asked_of_desk], cwd=tmp_path, env=environment(), stderr=err)
+        joiner = started_desk("join", line, cwd=tmp_path)
+        try:
+            assert until(lambda: b"2 of 3 nodes are here" in (tmp_path / "err").read_bytes(), wait_s=60)
+            waiting.terminate()
+            assert waiting.wait(timeout=30) == 130
+            assert joiner.wait(timeout=30) == 0
+        finally:
+            for process in (waiting, joiner):
+                process.kill()
+                process.wait()
+    assert b"stopped before 3 nodes were ready; nothing was started" in (tmp_path / "err").read_bytes()

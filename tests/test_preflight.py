@@ -76,6 +76,14 @@ def test_what_changes_the_meaning_of_figures_is_doubted(change, kind, says):
     assert says in finding.message
 
 
+def test_nodes_that_reach_the_desk_over_two_networks_are_doubted():
+    near = replace(NODE, desk_at="10.0.0.1")
+    far = replace(NODE, node=2, machine="c", desk_at="10.1.0.1")
+    finding = found(DESK, near, far)["networks-differ"]
+    assert (finding.level, "10.1.0.1 on node 2" in finding.message) == ("doubt", True)
+    assert found(DESK, near, replace(far, desk_at="10.0.0.1")) == {}
+
+
 def test_a_number_of_threads_that_a_node_set_is_not_used_and_that_is_said():
     finding = found(DESK, replace(NODE, environment=(("OMP_NUM_THREADS", "16"),)))["threads-set"]
     assert (finding.level, "OMP_NUM_THREADS=16 of node 1 (gpu07) is not used" in finding.message) == (

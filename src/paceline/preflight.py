@@ -49,6 +49,7 @@ class Facts:
     skew_error_s: float | None = None
     unreachable: tuple[int, ...] = ()  # nodes whose ports it cannot reach
     seen_as: str | None = None  # the address that others find it at, where that is not its own
+    desk_at: str | None = None  # the desk's address on the way to it
     problem: str | None = None  # why its Python could not be looked at
 
 
@@ -168,6 +169,17 @@ def _reach(nodes: Sequence[Facts]) -> Iterator[Finding]:
                     hint="let the nodes talk to each other on all ports (torch chooses them), or join over another "
                     "network: --join @ADDRESS",
                 )
+    ways = {facts.desk_at for facts in nodes if facts.desk_at}
+    if len(ways) > 1:
+        yield Finding(
+            "networks-differ",
+            "doubt",
+            f"the nodes reach the desk at different addresses ({_each(nodes, lambda f: f.desk_at)}): their exchange "
+            "goes over different networks",
+            value=float(len(ways)),
+            threshold=1.0,
+            hint="let all join over one network: --join @ADDRESS",
+        )
     sizes = {facts.mtu_bytes for facts in nodes if facts.mtu_bytes}
     if len(sizes) > 1:
         yield Finding(

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.errors import PacelineError
+from paceline.errors import Interrupted, PacelineError
 from paceline.launch.command import INTERFACE_VARIABLES
 from paceline.launch.gate import Gate, Invitation, invitation
 from paceline.launch.inspection import Asked, inspected
@@ -48,9 +48,15 @@ def assembled(gate: Gate, nodes: int, asked: Asked, *, wait_s: float, what: str)
     A node that is lost while it is looked at is named, and another one is waited for.
     """
     while True:
-        _gathered(gate, nodes, wait_s=wait_s, what=what)
-        members = gate.present
-        facts = inspected(asked, members)
+        try:
+            _gathered(gate, nodes, wait_s=wait_s, what=what)
+            members = gate.present
+            facts = inspected(asked, members)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"stopped before {nodes} nodes were ready; nothing was started",
+                hint="the same command waits again",
+            ) from None
         lost = [member for member in members if member.lost is not None]
         if not lost:
             return facts

@@ -114,7 +114,12 @@ def probe(
             results = read_results(StudyFolder(root)) if asked is not None else ()
             orders = orders_of(options, asked, results)
             wait_s = duration(join_wait) if join_wait else JOIN_WAIT_S
-            with _bench(root, orders, study=asked, python=python, join=join, wait_s=wait_s) as bench:
+            from paceline.cli.study import terminated_like_interrupted  # here: it imports what a study needs
+
+            with (
+                terminated_like_interrupted(),
+                _bench(root, orders, study=asked, python=python, join=join, wait_s=wait_s) as bench,
+            ):
                 probes = _measure(root, orders, bench=bench, specs=specs, kept=home is not None)
             alone = all(order.workers == 1 for order in orders)
         if home is not None:
@@ -234,15 +239,12 @@ def _judged(orders: Sequence[ProbeOrder], facts: Sequence[Facts]) -> tuple[str, 
 def _measure(
     root: Path, orders: Sequence[ProbeOrder], *, bench: ProbeBench, specs: dict[str, str], kept: bool
 ) -> list[Probe]:
-    from paceline.cli.study import terminated_like_interrupted  # here: it imports what a study needs
-
     probes = []
     try:
-        with terminated_like_interrupted():
-            bench.launcher.end_leftovers(bench.tag)  # of a desk that was killed
-            for order in orders:
-                _say(f"probing {_what(order)}, about {duration_text(_expected_s(order))} …")
-                probes.append(run_probe(root, order, bench=bench, specs=specs))
+        bench.launcher.end_leftovers(bench.tag)  # of a desk that was killed
+        for order in orders:
+            _say(f"probing {_what(order)}, about {duration_text(_expected_s(order))} …")
+            probes.append(run_probe(root, order, bench=bench, specs=specs))
     except NothingMeasured as problem:
         if kept:
             raise

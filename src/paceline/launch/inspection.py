@@ -50,7 +50,14 @@ def inspected(asked: Asked, members: Sequence[Member]) -> tuple[Facts, ...]:
             facts = record_from(Facts, answer.values["facts"])
             seen_as = _other(member.wire.peer_address, facts.address)
             found.append(
-                replace(facts, node=member.node, skew_s=skew_s, skew_error_s=error_s, seen_as=seen_as)
+                replace(
+                    facts,
+                    node=member.node,
+                    skew_s=skew_s,
+                    skew_error_s=error_s,
+                    seen_as=seen_as,
+                    desk_at=member.wire.own_address,
+                )
             )
     return _with_reach(found, [member for member in members if member.lost is None])
 
