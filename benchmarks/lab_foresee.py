@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean, median
 
-from lab_cells import Cells, family, sources
+from lab_cells import REPEATED, Cells, family, sources
 from paceline.answers import Ask, Cluster, answers
 from paceline.baselines import baseline_times
 from paceline.links_probe import link_from_probe
@@ -32,7 +32,8 @@ def predictions_for(raw: list[Row], tasks: list[Row], cells: Cells) -> Iterator[
         known = [links[two, task["stage"]]]
         if task["workers"] > task["nodes"]:
             known.append(links["realinside2" if family(task["launch"]) == "real" else "inside2", "unshaped"])
-        profiles = [profile_of(trained[one, "unshaped", *name_of(task)])]
+        names = REPEATED if one == REPEATED[0] else (one,)
+        profiles = [profile_of([trained[name, "unshaped", *name_of(task)] for name in names])]
         pair = trained.get((two, task["stage"], *name_of(task)))
         if task.get("late"):
             pair = trained["late2", task["stage"], *name_of(task)]
@@ -74,14 +75,17 @@ def _others(profile: Profile, pair: Row, workers: int) -> dict[str, float | None
     return {name: None if times is None else times[0] * workers for name, times in found.items()}
 
 
-def profile_of(row: Row) -> Profile:
-    """What the desk makes of one worker: its step, and when each bucket was ready."""
+def profile_of(launches: list[Row]) -> Profile:
+    """What the desk makes of one worker: its step, over launches or the steps of one, and when buckets are ready."""
+    row = launches[len(launches) // 2]
     step = spread(row["workers"][0]["steps_s"])
+    if len(launches) > 1:
+        step = spread([step_s(launch) for launch in launches])
     return Profile(
         point=Point("w1", 1, per_worker_batch=1, global_batch=1, backend="gloo"),
         state="ok",
         reason=None,
-        trials=1,
+        trials=len(launches),
         step_s=step,
         compute_s=step,
         optimizer_s=Estimate(row["workers"][0]["optimizer_s"]),

@@ -175,6 +175,14 @@ def test_two_nodes_are_no_special_case_for_gloo():
     assert "two-nodes-only" not in {finding.id for finding in found.findings}
 
 
+def test_what_was_left_for_the_last_bucket_says_nothing_of_the_cap():
+    one = profile((1.0, 0.12), (1.0, 0.2), (1.0, 0.26), (0.2, 0.3))
+    joined = profile((2.0, 0.2), (1.2, 0.3))
+    assert foreseen(one, 4, change=change_from(["bucket=2x"])).value == pytest.approx(
+        foreseen(joined, 4).value, rel=0.01
+    )
+
+
 def test_larger_buckets_join_whole_ones_and_a_large_tensor_stays_alone():
     one = profile((2.0, 0.12), (1.0, 0.2), (1.0, 0.3))  # caps of 1 MB; 2 MB came in one tensor
     joined = profile((2.0, 0.12), (2.0, 0.3))

@@ -138,9 +138,8 @@ def _rebucketed(overlap: Overlap, bucket_ratio: float) -> Overlap:
 def _joined(overlap: Overlap, bucket_ratio: float) -> Overlap:
     """Buckets joined in order until each holds the new cap; one is ready when its last part is."""
     sizes = overlap.tail_share - np.append(overlap.tail_share[1:], 0.0)
-    cap = (
-        bucket_ratio * float(sizes.min()) * _OVERSHOT
-    )  # the smallest bucket is nearest to the cap it was made with
+    # of those that closed at the cap they were made with, the smallest is nearest to it; the last holds what was left
+    cap = bucket_ratio * float(sizes[:-1].min()) * _OVERSHOT
     ready, tails, held = [], [], 0.0
     for size, at, tail in zip(sizes, overlap.ready_ratio, overlap.tail_share, strict=True):
         if held == 0.0:
