@@ -382,7 +382,7 @@ def test_a_joiner_that_names_itself_is_told_so(gate, monkeypatch):
             wait_s=0.0,
             say=heard.append,
         )
-    assert heard[0].startswith("gpu06 is 127.0.1.1 here, which is this machine itself")
+    assert heard[0].startswith("gpu06 is 127.0.1.1 here, this machine itself")
 
 
 @pytest.mark.parametrize(
@@ -405,3 +405,36 @@ def test_a_desk_that_is_stopped_while_it_waits_says_so_and_sends_nodes_home(tmp_
                 process.kill()
                 process.wait()
     assert b"stopped before 3 nodes were ready; nothing was started" in (tmp_path / "err").read_bytes()
+
+
+def test_a_node_that_comes_when_the_study_ends_does_not_wait_for_another(gate):
+    """The kernel has taken its connection; nobody ever greets it."""
+    heard, ends = [], []
+
+    def come():
+        with pytest.raises(PacelineError, match="ended before it let this node in") as refused:
+            joined_study(
+                Invitation(gate.token, "127.0.0.1", gate.port),
+                Here(None, None),
+                wait_s=60.0,
+                say=heard.append,
+            )
+        ends.append(refused.value)
+
+    thread = threading.Thread(target=come)
+    thread.start()
+    assert until(lambda: heard, wait_s=10)
+    gate.close()
+    thread.join(timeout=20)
+    assert len(ends) == 1
+
+
+def test_a_study_that_stays_busy_is_not_called_absent(gate):
+    with pytest.raises(PacelineError, match="let nobody in for 100 ms: no answer in time") as refused:
+        joined_study(
+            Invitation(gate.token, "127.0.0.1", gate.port),
+            Here(None, None),
+            wait_s=0.1,
+            say=lambda text: None,
+        )
+    assert "--wait" in refused.value.hint

@@ -23,13 +23,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from paceline import __version__
-from paceline.errors import PacelineError, TokenRefused
+from paceline.errors import PacelineError
 from paceline.launch.facts import Subject, facts_of_this_node
 from paceline.launch.gate import PROTOCOL, Invitation
+from paceline.launch.knock import connected
 from paceline.launch.node_files import chunks
 from paceline.launch.node_trial import NodeTrial, Order, remove_abandoned
-from paceline.launch.route import listening, own_loopback, unreached, way_at
-from paceline.launch.wire import Message, Wire, WireLost, node_handshake
+from paceline.launch.route import listening, unreached, way_at
+from paceline.launch.wire import Message, Wire, WireLost
 from paceline.records_json import plain_data
 
 __all__ = ["Here", "joined_study"]
@@ -38,7 +39,6 @@ _TICK_S = 0.1
 _LOOK_S = 0.5
 _ALIVE_S = 2.0
 _SILENT_S = 180.0  # a desk that is judging a trial or waiting for other nodes says little
-_RETRY_S = 1.0
 _REACH_S = 5.0
 
 
@@ -53,7 +53,7 @@ class Here:
 def joined_study(asked: Invitation, here: Here, *, wait_s: float, say: Callable[[str], None]) -> str:
     """Join the study, serve it to its end, and say how it ended. An error when the desk goes without a word."""
     remove_abandoned()
-    wire = _connected(asked, wait_s=wait_s, say=say)
+    wire = connected(asked, wait_s=wait_s, say=say)
     try:
         wire.send(
             "hello",
@@ -240,36 +240,3 @@ def _moved(script: str, directory: str, home: str) -> str:
     if home == directory:
         return script
     return os.path.join(home, os.path.basename(script) if inside.startswith(os.pardir) else inside)
-
-
-def _connected(asked: Invitation, *, wait_s: float, say: Callable[[str], None]) -> Wire:
-    """A connection to the desk, which may still be starting."""
-    token, place = asked.token or "", (asked.host or "", asked.port or 0)
-    with contextlib.suppress(OSError):
-        if (own := own_loopback(place[0])) is not None:
-            say(
-                f"{asked.host} is {own} here, which is this machine itself: give the study's address if it is another"
-            )
-    until, said = time.monotonic() + wait_s, False
-    while True:
-        connection: socket.socket | None = None
-        try:
-            connection = socket.create_connection(place, timeout=5.0)
-            say(f"at the study on {asked.place}; one that is busy lets nodes in between two trials")
-            greeting_s = max(_RETRY_S, until - time.monotonic())
-            return node_handshake(connection, token, greeting_s=greeting_s)
-        except (OSError, WireLost, TokenRefused) as problem:
-            if connection is not None:
-                connection.close()
-            if isinstance(problem, TokenRefused):
-                raise
-            if time.monotonic() >= until:
-                raise PacelineError(
-                    f"no study answers at {asked.place}: {problem}",
-                    hint="check the line that the study printed, that it still waits, and that this node may reach "
-                    "that port",
-                ) from problem
-            if not said:
-                say(f"no study answers at {asked.place} yet ({problem}); trying for {wait_s:.0f} s")
-                said = True
-            time.sleep(_RETRY_S)
