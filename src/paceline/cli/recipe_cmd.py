@@ -66,12 +66,14 @@ def recipe(
             hint="paceline recipe run mnist",
         )
     chosen, size = read_recipe(name), _preset(preset)
+    asked = _with_data(chosen.studies[size], data)
     if action == "show":
-        print(_shown(chosen, size), end="")
+        print(_shown(chosen, size, asked), end="")
         return
     suffix = "" if size == "laptop" else f"-{size}"
     folder = StudyFolder(out or Path(f"paceline-recipe-{chosen.name}{suffix}"))
-    wanted = _held(folder, _study(chosen, size, data=data, python=python))
+    own = None if python is None else interpreter(python)
+    wanted = _held(folder, replace(asked, directory=os.getcwd(), python=own))
     asks = "".join(f"  {QUESTIONS[ask]}\n" for ask in chosen.asks)
     print(f"{chosen.title}. It asks:\n{asks}", end="", file=sys.stderr, flush=True)
     print("Looking at its data and options first.", file=sys.stderr, flush=True)
@@ -118,26 +120,21 @@ def _checked(study: Study, *, python: str) -> Study:
     return study
 
 
-def _study(chosen: Recipe, size: Preset, *, data: Path | None, python: str | None) -> Study:
-    study = chosen.studies[size]
-    args = study.workload.args if data is None else (*study.workload.args, "--data", str(data.absolute()))
-    return replace(
-        study,
-        workload=replace(study.workload, args=args),
-        directory=os.getcwd(),
-        python=None if python is None else interpreter(python),
-    )
+def _with_data(study: Study, data: Path | None) -> Study:
+    """The study on real data, where some are named; its file then says so."""
+    if data is None:
+        return study
+    args = (*study.workload.args, "--data", str(data.absolute()))
+    return replace(study, workload=replace(study.workload, args=args))
 
 
-def _shown(chosen: Recipe, size: Preset) -> str:
+def _shown(chosen: Recipe, size: Preset, study: Study) -> str:
     asks = "".join(f"#   {QUESTIONS[ask]}\n" for ask in chosen.asks)
     run = (
         f"# Preset {size}: save this as study.toml and `paceline study study.toml`, "
         f"or paceline recipe run {chosen.name} --preset {size}\n"
     )
-    real = f'# Data: {chosen.data}; real data: args = [..., "--data", "FOLDER"]\n'
-    head = f"# {chosen.title}\n# It asks:\n{asks}{real}{run}"
-    return head + study_text(chosen.studies[size])
+    return f"# {chosen.title}\n# It asks:\n{asks}# Data: {chosen.data}\n{run}{study_text(study)}"
 
 
 def _preset(text: str) -> Preset:
