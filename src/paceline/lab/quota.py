@@ -33,8 +33,10 @@ def limit(host: Host) -> None:
     mount, version = root
     group, quota = mount / host.namespace, max(_LEAST_US, round(host.cores * _PERIOD_US))
     try:
-        if version == 2:
-            (mount / "cgroup.subtree_control").write_text("+cpu")
+        handed_down = mount / "cgroup.subtree_control"
+        # in a container that has processes in its own root group, asking again is refused
+        if version == 2 and "cpu" not in handed_down.read_text().split():
+            handed_down.write_text("+cpu")
         group.mkdir()
         if version == 2:
             (group / "cpu.max").write_text(f"{quota} {_PERIOD_US}")
