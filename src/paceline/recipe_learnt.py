@@ -10,7 +10,15 @@ from paceline.curve import series
 from paceline.recipe import Question, Recipe
 from paceline.recipe_trained import fastest, metric, plateau, rule, turnaround
 from paceline.records import Analysis, Answer, Estimate, Profile, Refusal, Study
-from paceline.units import bytes_text, counts_text, duration_text, percent_text, range_text, rate_text
+from paceline.units import (
+    bytes_text,
+    counts_text,
+    duration_range_text,
+    duration_text,
+    percent_text,
+    range_text,
+    rate_range_text,
+)
 
 __all__ = ["QUESTIONS", "learnt"]
 
@@ -137,7 +145,7 @@ def _backends(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
         own = [p for p in analysis.points if p.point.backend == name and p.point.workers > 1]
         good = [p for p in own if p.step_s is not None]
         if good and (wire := good[0].wire_s) is not None:
-            yield f"{name}: {duration_text(wire.value)} wire time per step ({_setting(good[0])})"
+            yield f"{name}: {duration_range_text(wire)} wire time per step ({_setting(good[0])})"
         elif own and own[0].reason:
             yield f"{name}: {own[0].state}: {own[0].reason}"
     if names == ["gloo"]:
@@ -185,8 +193,8 @@ def _exchange(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
             ("wire", profile.wire_s),
             ("late workers", profile.straggle_s),
         ]
-        told = ", ".join(f"{name} {duration_text(part.value)}" for name, part in parts if part is not None)
-        bus = f"; bus {rate_text(profile.bus_bytes_per_s.value)}" if profile.bus_bytes_per_s else ""
+        told = ", ".join(f"{name} {duration_range_text(part)}" for name, part in parts if part is not None)
+        bus = f"; bus {rate_range_text(profile.bus_bytes_per_s)}" if profile.bus_bytes_per_s else ""
         slower = _dilation(profile, analysis)
         yield f"{_setting(profile)}, {profile.point.scaling}: {told}{bus}{slower}"
 
