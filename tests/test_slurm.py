@@ -198,7 +198,7 @@ def test_a_desk_that_comes_back_tells_of_every_task(shared_out):
 def test_a_cancelled_job_keeps_nothing_half_and_the_next_desk_submits_the_rest(slurm, tmp_path):
     study = Watching("--on", "slurm", "--nodes", "1", *NEVER_ENDS, "--out", "s", TRAIN, cwd=tmp_path)
     trial = tmp_path / "s" / "trials" / "n1-w1-1"
-    wait_for((trial / "heartbeat-0").exists, study.log)
+    wait_for((trial / "launcher.log").exists, study.log)
     job = jobs_of(tmp_path / "s")[0]
     slurm.call("scancel", job)
     assert study.end() == 130, study.said
@@ -217,6 +217,9 @@ def test_a_cancelled_job_keeps_nothing_half_and_the_next_desk_submits_the_rest(s
             in second.said
         )
         newer = jobs_of(tmp_path / "s")[-1]
+        shown = desk("show", "s", cwd=tmp_path)
+        assert f"job {newer} waits (PartitionDown: the partition is down)" in shown.stderr
+        assert "not run" in shown.stdout
         refused = desk("study", "s", "--repeats", "4", cwd=tmp_path)
         assert refused.returncode == 1
         assert f"job {newer} is working on the study as it was asked for" in refused.stderr

@@ -13,7 +13,7 @@ from paceline.errors import UsageError
 from paceline.launch.slurm_look import answers, short_lines
 from paceline.records import Allocation, Study, Workload
 from paceline.slurm import Job, checked_allocation, sbatch_script, signal_lead_s, time_text
-from paceline.slurm_reason import reason_text
+from paceline.slurm_reason import reason_text, refusal_hint
 from paceline.slurm_state import (
     JobState,
     ended_text,
@@ -233,6 +233,28 @@ def test_a_reason_keeps_slurms_word_and_says_what_it_means(reason, says):
 def test_an_end_is_told_with_its_cause_and_what_is_kept(job, says):
     assert ended_text(job, left=3).startswith(says)
     assert ended_text(job, left=3).endswith("what was measured is kept")
+
+
+@pytest.mark.parametrize(
+    ("said", "flag"),
+    [
+        (
+            "invalid partition specified: nope; Batch job submission failed: Invalid partition name",
+            "--partition",
+        ),
+        ("Batch job submission failed: Invalid feature specification", "--constraint"),
+        ("Invalid generic resource (gres) specification", "--gres"),
+        (
+            "Batch job submission failed: Invalid account or account/partition combination specified",
+            "sacctmgr",
+        ),
+        ("Batch job submission failed: Requested node configuration is not available", "--nodes"),
+        ("Batch job submission failed: Invalid job array specification", "--array 0"),
+        ("Batch job submission failed: Something new", "sinfo lists what there is"),
+    ],
+)
+def test_a_refusal_of_sbatch_names_what_to_correct(said, flag):
+    assert flag in refusal_hint(said)
 
 
 def test_answers_of_many_nodes_are_read_from_mixed_short_lines():

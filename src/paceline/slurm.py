@@ -101,7 +101,7 @@ def sbatch_script(asked: Allocation, job: Job) -> str:
     lines += [f"#SBATCH --{_directive(*option.partition('=')[::2])}" for option in asked.options]
     lines.append("")
     if asked.modules:
-        lines += [*(f"module load {shlex.quote(module)}" for module in asked.modules), ""]
+        lines += [*(f"module load {shlex.quote(module)} || exit 1" for module in asked.modules), ""]
     if asked.prologue:
         lines += [*asked.prologue, ""]
     lines += [

@@ -53,7 +53,7 @@ def submission_text(study: Study, todo: Sequence[Trial]) -> str:
     nodes = max(trial.point.nodes for trial in todo)
     size = f"{nodes} node{'' if nodes == 1 else 's'}"
     if array is None:
-        return f"Slurm: one job of {size} for all of them, one after the other."
+        return f"Slurm: one job of {size}{' for all of them, one after the other' if len(todo) > 1 else ''}."
     at_once = "" if array.at_once is None else f", {array.at_once} at once"
     return (
         f"Slurm: a job array of {array.tasks} tasks of {size}{at_once}; each takes what no other has taken."

@@ -171,7 +171,7 @@ def _table(points: tuple[Profile, ...], *, width: int | None) -> str:
             _share(profile.input_s, profile.step_s),
             units.bytes_text(profile.peak_memory_bytes.value if profile.peak_memory_bytes else None),
             profile.step_s.n if profile.step_s else 0,
-            profile.state,
+            "not run" if profile.state == "cancelled" and not profile.trials else profile.state,
         ]
         for profile, label in zip(points, labels, strict=True)
     ]

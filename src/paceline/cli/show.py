@@ -38,9 +38,9 @@ def show(
         print(_trial_text(folder, trial))
         return
     analysis = analysis_of_folder(folder, asked)
+    print_analysis(analysis, folder=folder, json=json)
     if asked.slurm is not None and (standing := standing_text(folder, asked)) is not None:
         print(f"paceline: {standing}", file=sys.stderr)
-    print_analysis(analysis, folder=folder, json=json)
     check_thresholds(analysis, fail_if or [])
 
 

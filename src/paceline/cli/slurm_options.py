@@ -118,7 +118,8 @@ def with_allocation(
     if on == "here" or (on is None and study.slurm is None):
         if given:
             flags = ", ".join(f"--{name.removesuffix('_s').replace('_', '-')}" for name in given)
-            raise UsageError(f"{flags} say something to Slurm, which is not asked", hint="add --on slurm")
+            say = "says" if len(given) == 1 else "say"
+            raise UsageError(f"{flags} {say} something to Slurm, which is not asked", hint="add --on slurm")
         return replace(study, slurm=None)
     held = study.slurm or Allocation()
     return replace(study, slurm=checked_allocation(replace(held, **given)))  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paceline.errors import PacelineError, UsageError
+from paceline.slurm_reason import refusal_hint
 from paceline.slurm_state import JobState, job_from_sacct, job_from_scontrol
 
 __all__ = [
@@ -45,10 +46,7 @@ def submit(script: Path) -> str:
     """Hand a script to sbatch; the id of its job."""
     done = _call("sbatch", "--parsable", str(script))
     if done.returncode:
-        raise UsageError(
-            f"sbatch does not take {script}: {_said(done)}",
-            hint="correct --partition, --account, --time or --gres; sinfo lists what there is",
-        )
+        raise UsageError(f"sbatch does not take {script}: {_said(done)}", hint=refusal_hint(_said(done)))
     return done.stdout.strip().splitlines()[-1].partition(";")[0]  # "12;cluster" with several clusters
 
 
