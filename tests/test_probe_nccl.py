@@ -67,6 +67,8 @@ def test_without_ranks_the_bandwidths_tell_the_workers():
     probe = read_nccl_tests(text)
     assert {t.workers for t in probe.times} == {8}
     assert "8 workers" in probe.notes[0]
+    assert "taken to be on 1 node; --nodes says otherwise" in probe.notes[1]
+    assert len(read_nccl_tests(text, nodes=2).notes) == 1
 
 
 def test_where_nothing_tells_the_workers_one_is_asked_to_say_it():
@@ -141,6 +143,15 @@ def test_figures_of_single_iterations_are_passed_over():
     row = f"1048576 262144 float sum -1 339.61 3.09 3.09 0 {more} 335.85 3.12 3.12 0 {more}\n"
     found = read_nccl_tests(NAME + HEAD + row).times
     assert [t.seconds for t in found] == [pytest.approx(339.61e-6), pytest.approx(335.85e-6)]
+
+
+def test_algorithm_protocol_and_channels_after_a_row_are_passed_over():
+    row = "1048576 262144 float sum -1 339.61 3.09 3.09 0 335.85 3.12 3.12 0  Direct    SIMPLE          32\n"
+    assert len(read_nccl_tests(NAME + HEAD + row).times) == 2
+
+
+def test_a_text_that_lost_its_hash_signs_is_read_all_the_same():
+    assert read_nccl_tests(WHOLE.replace("#", "")).times == read_nccl_tests(WHOLE).times
 
 
 def test_a_gather_of_the_first_versions_names_no_operation():

@@ -41,8 +41,11 @@ def read_nccl_tests(
     passes: dict[tuple[str, int, int, int], int] = defaultdict(int)
     for test, op in _with_op(tests, source, notes):
         sound = [cell for cell in test.cells if _agrees(cell)]
-        count = workers or _workers(test, op, sound, source, notes)
         hosts = nodes or len({host for _, host in test.hosts}) or 1
+        count = workers or _workers(test, op, sound, source, notes)
+        if nodes is None and count > test.ranks:
+            place = "1 node" if hosts == 1 else f"{hosts} nodes"
+            notes.append(f"{source}: {count} workers are taken to be on {place}; --nodes says otherwise")
         for cell in sound:
             key = (op, count, hosts, cell.size_bytes)
             times.append(ProbeTime("nccl", op, count, hosts, cell.size_bytes, passes[key], cell.seconds))
@@ -86,7 +89,7 @@ def _op(test: NcclTest, everywhere: set[str]) -> str | None:
 
 
 def _workers(test: NcclTest, op: str, cells: Sequence[NcclCell], source: str, notes: list[str]) -> int:
-    listed = len({rank for rank, _ in test.hosts}) * test.per_process
+    listed = test.ranks
     told = _workers_by_ratio(op, cells)
     if not listed and told is None:
         raise UsageError(

@@ -33,10 +33,10 @@ def nccl_test_of_json(text: str, *, source: str) -> NcclTest:
     try:
         data = json.loads(text)
         config = data.get("config") or {}
-        devices = config.get("devices") or []
+        devices = config.get("devices") or data.get("devices") or []
         return NcclTest(
             named=frozenset(_NAME.findall(str((data.get("args") or [""])[0]))),
-            hosts=tuple((int(one["rank"]), str(one["hostname"])) for one in devices),
+            hosts=tuple((int(one.get("rank", i)), str(one["hostname"])) for i, one in enumerate(devices)),
             cells=tuple(
                 cell
                 for row in data.get("results") or []

@@ -7,7 +7,8 @@
     (bytes)                        (µs) out of place         (µs) in place
 
 Tables of all versions are read: without redop and root (before 2.13), without the second column (rccl-tests), with
-four figures of single iterations after each column, with the time of day at the end (both since 2.17).
+four figures of single iterations after each column, with the time of day at the end (both since 2.17), with the
+algorithm, protocol and channels at the end (rccl-tests).
 Anything else in the text is passed over: comments, NCCL's own messages, prefixes of mpirun and srun, a row that was
 cut off.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 
 __all__ = ["NcclCell", "NcclTest", "nccl_tests_of_text"]
 
@@ -29,6 +31,7 @@ _NAME = re.compile(r"\b([a-z_]+)_perf\b")
 _CLOCK = re.compile(r"\s\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*$")
 _HEAD = re.compile(r"^\s*(\d{1,18})\s+\d+\s+[a-z]\w*(?:\s+[a-z]\w*)?\s+(\S.*)$")
 _NUMBER = re.compile(r"(\d{1,18})(?:\.(\d{1,18}))?(?:[eE]([+-]?\d{1,2}))?")
+_COUNTED = re.compile(r"-?[\d.]+(?:[eE][+-]?\d+)?\*?|N/A")
 _CELL = 4  # time, algorithm bandwidth, bus bandwidth, wrong values
 _PER_ITERATION = 4  # smallest, largest, 99th percentile, variation
 
@@ -54,6 +57,11 @@ class NcclTest:
     hosts: tuple[tuple[int, str], ...]
     cells: tuple[NcclCell, ...]
     per_process: int = 1  # workers for each rank listed
+
+    @property
+    def ranks(self) -> int:
+        """How many workers are listed."""
+        return len({rank for rank, _ in self.hosts}) * self.per_process
 
 
 def nccl_tests_of_text(text: str) -> tuple[NcclTest, ...]:
@@ -90,9 +98,9 @@ def _cells(line: str) -> tuple[NcclCell, ...]:
     head = _HEAD.match(_CLOCK.sub("", line))
     if head is None:
         return ()
-    words = head[2].split()
+    words = list(takewhile(_COUNTED.fullmatch, head[2].split()))
     widths = {_CELL: _CELL, 2 * _CELL: _CELL, 2 * (_CELL + _PER_ITERATION): _CELL + _PER_ITERATION}
-    if len(words) not in widths and re.fullmatch(r"-?\d+", words[0]):
+    if words and len(words) not in widths and re.fullmatch(r"-?\d+", words[0]):
         words = words[1:]  # the root
     width = widths.get(len(words))
     if width is None:
