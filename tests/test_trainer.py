@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -141,6 +142,33 @@ def test_a_resumed_training_is_bit_for_bit_one_that_never_stopped(tmp_path, name
     parts = run(tmp_path / "parts", *words, "--resume")
     for one, other in zip(whole.plain.state_dict().values(), parts.plain.state_dict().values(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_a_training_killed_inside_an_epoch_goes_on_bit_for_bit_from_there(tmp_path):
+    """Batch statistics, dropout and the epoch's mean loss included."""
+
+    def dropping(words):
+        asked = tiny.asked("--global-batch", "16", "--epochs", "3", "--keep", "9", *words, workers=1)
+        task = tiny.task(norm=True)
+        network = lambda: nn.Sequential(nn.Dropout(0.3), tiny.network(norm=True))  # noqa: E731 - as a task has it
+        return train(replace(task, network=network), asked, tiny.alone()).plain.state_dict()
+
+    def losses(path):
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        return {r["epoch"]: r["train_loss"] for r in records if "train_loss" in r}
+
+    words = {
+        name: ("--checkpoint", str(tmp_path / name), "--metrics", str(tmp_path / f"{name}.jsonl"))
+        for name in ("whole", "parts")
+    }
+    whole = dropping((*words["whole"], "--checkpoint-every", "2"))
+    dropping((*words["parts"], "--checkpoint-every", "2", "--max-steps", "10"))
+    (tmp_path / "parts" / "epoch-000002.pt").unlink()  # as if killed in the fifth step of the second epoch
+    newest = checkpoint.latest(tmp_path / "parts")
+    parts = dropping((*words["parts"], "--checkpoint-every", "2", "--resume"))
+    assert newest.name == "epoch-000001-step-000004.pt"
+    assert all(torch.equal(one, other) for one, other in zip(whole.values(), parts.values(), strict=True))
+    assert losses(tmp_path / "whole.jsonl") == losses(tmp_path / "parts.jsonl")
 
 
 def test_resuming_with_another_global_batch_is_refused(tmp_path):

@@ -1,7 +1,8 @@
 """Checkpoints that survive a kill at any moment: written beside, flushed to the disk, renamed; the last k are kept.
 
-FOLDER/epoch-000003.pt      complete, or it would not have this name
-FOLDER/.epoch-000004.part   being written, or left by a kill; nobody reads it, the next save removes it
+FOLDER/epoch-000003.pt              after the third epoch: complete, or it would not have this name
+FOLDER/epoch-000003-step-000450.pt  450 steps into the fourth
+FOLDER/.epoch-000004.part           being written, or left by a kill; nobody reads it, the next save removes it
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ __all__ = ["latest", "load", "save"]
 FORMAT = 1
 
 
-def save(folder: Path, epoch: int, state: Mapping[str, Any], *, keep: int) -> Path:
-    """Commit the state after this epoch. Once this returns, neither a kill nor a power cut can take it back."""
+def save(folder: Path, epoch: int, state: Mapping[str, Any], *, keep: int, step: int = 0) -> Path:
+    """Commit the state after this epoch and so many steps of the next. Once this returns, neither a kill nor a
+    power cut can take it back."""
     folder.mkdir(parents=True, exist_ok=True)
-    path, beside = folder / f"epoch-{epoch:06d}.pt", folder / f".epoch-{epoch:06d}.part"
+    name = f"epoch-{epoch:06d}-step-{step:06d}" if step else f"epoch-{epoch:06d}"
+    path, beside = folder / f"{name}.pt", folder / f".{name}.part"
     for half in folder.glob(".epoch-*.part"):
         half.unlink()
     with open(beside, "wb") as file:
@@ -63,7 +66,8 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def _complete(folder: Path) -> list[Path]:
-    return sorted(folder.glob("epoch-*.pt"))
+    """Oldest first: an epoch's end comes before the steps of the next."""
+    return sorted(folder.glob("epoch-*.pt"), key=lambda path: path.stem)
 
 
 def _flush(folder: Path) -> None:

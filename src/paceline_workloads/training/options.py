@@ -47,6 +47,7 @@ class Options:
     cuda_graph: bool
     exchange: str
     checkpoint: Path | None
+    checkpoint_every: int | None
     keep: int
     resume: bool
     metrics: Path | None
@@ -93,6 +94,7 @@ def parser(description: str, **defaults: object) -> argparse.ArgumentParser:
     add("--cuda-graph", action="store_true", help="capture the step once, replay it: for small batches")
     add("--exchange", choices=EXCHANGES, default="fp32", help="how gradients travel between workers")
     add("--checkpoint", type=Path, help="folder for a checkpoint after every epoch")
+    add("--checkpoint-every", type=int, metavar="STEPS", help="and inside epochs, after so many steps each")
     add("--keep", type=int, default=2, help="checkpoints kept")
     add("--resume", action="store_true", help="go on from the newest checkpoint")
     add("--metrics", type=Path, help="file for JSON lines, one per epoch")
@@ -117,6 +119,11 @@ def options(given: argparse.Namespace, *, flags: argparse.ArgumentParser, worker
             f"--global-batch {given.global_batch} does not divide among {workers} workers × "
             f"{given.accumulate} backwards",
             hint=f"--global-batch {max(1, round(given.global_batch / parts)) * parts}",
+        )
+    if given.checkpoint_every is not None and (given.checkpoint_every < 1 or given.checkpoint is None):
+        refuse(
+            f"--checkpoint-every {given.checkpoint_every} needs at least 1 step, and to know where",
+            hint="--checkpoint FOLDER --checkpoint-every 500",
         )
     if given.resume and given.checkpoint is None:
         refuse("--resume needs to know from where", hint="--checkpoint FOLDER --resume")

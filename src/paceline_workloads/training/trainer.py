@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler, Sampler
 
 from paceline_workloads.data.examples import Batch, Examples, Part, WithDraws
 from paceline_workloads.training import checkpoint
@@ -46,6 +46,8 @@ class Progress:
     step: int = 0
     wall_s: float = 0.0  # since the first step, evaluation included
     train_s: float = 0.0  # in steps alone
+    in_epoch: int = 0  # steps of the epoch under way
+    loss_sum: float = 0.0  # of those steps, the mean over workers
 
 
 def main(flags: argparse.ArgumentParser, task_of: Callable[[Options, argparse.Namespace], Task]) -> None:
@@ -77,10 +79,12 @@ def train(task: Task, asked: Options, workers: Workers) -> Learner:
     sampler: DistributedSampler[Batch] = DistributedSampler(
         data, num_replicas=workers.count, rank=workers.rank, seed=asked.seed, drop_last=True
     )
+    own_batch = asked.per_worker_batch(workers.count)
+    rest = _Rest(sampler)
     loader = DataLoader(
         data,
-        batch_size=asked.per_worker_batch(workers.count),
-        sampler=sampler,
+        batch_size=own_batch,
+        sampler=rest,
         drop_last=True,
         collate_fn=_whole,
         num_workers=0 if isinstance(task.data.train, Examples) else asked.loader_workers,
@@ -91,16 +95,19 @@ def train(task: Task, asked: Options, workers: Workers) -> Learner:
     while progress.epoch < asked.epochs and not _enough(progress, asked):
         sampler.set_epoch(progress.epoch)
         data.set_epoch(progress.epoch)
-        torch.manual_seed(asked.seed * 1_000_003 + progress.epoch * 1009 + workers.rank)  # dropout, if any
         begun, first = perf_counter(), progress.step
-        steps = _grouped(loader, asked.accumulate)
-        loss = _epoch(pupil, steps, plan, progress, asked, step, scaling)
-        mean = _mean_over_workers(loss / max(1, progress.step - first), workers)
-        progress.train_s += perf_counter() - begun
+        rest.skip = progress.in_epoch * own_batch * asked.accumulate
+        clock = _Clock(progress)
+        steps = _grouped(iter(loader), asked.accumulate)
+        _reseed(progress, asked, workers)  # a loader draws a number when it begins
+        loss = _epoch(pupil, steps, plan, progress, asked, step, scaling, workers, clock)
+        mean = _mean_over_workers(loss / max(1, progress.in_epoch), workers)
+        clock.stop()
         same_buffers(pupil.plain, workers)
+        judged = perf_counter()
         metrics = evaluate(task, pupil.plain, test, workers)
-        progress.wall_s += perf_counter() - begun
-        progress.epoch += 1
+        progress.wall_s += perf_counter() - judged
+        progress.epoch, progress.in_epoch, progress.loss_sum = progress.epoch + 1, 0, 0.0
         samples_per_s = (progress.step - first) * plan.global_batch / (perf_counter() - begun)
         record = {
             "epoch": progress.epoch,
@@ -170,19 +177,61 @@ def _epoch(
     asked: Options,
     captured: CapturedStep | None,
     scaling: AdaScale | None,
+    workers: Workers,
+    clock: _Clock,
 ) -> Tensor:
     """The steps of one epoch; the sum of their losses, on the device: nobody waits for it in between."""
     pupil.network.train()
-    total = torch.zeros((), device=pupil.device)
+    total = torch.full((), progress.loss_sum, device=pupil.device)
     for batches in steps:
         set_rate(pupil.optimizer, rate_of_step(progress.step, plan) if scaling is None else scaling.rate())
         total += captured(batches[0]) if captured is not None else learn(pupil, batches)
         if scaling is not None:
             scaling.stepped()
         progress.step += 1
+        progress.in_epoch += 1
+        if asked.checkpoint_every is not None and progress.in_epoch % asked.checkpoint_every == 0:
+            progress.loss_sum = _mean_over_workers(total, workers)
+            total.fill_(progress.loss_sum)
+            same_buffers(pupil.plain, workers)
+            clock.stop()
+            _save(pupil, progress, asked, workers, scaling)
+            _reseed(progress, asked, workers)
         if _enough(progress, asked):
             break
     return total
+
+
+class _Clock:
+    """Adds what has passed since it was last stopped to the training's seconds."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._begun = progress, perf_counter()
+
+    def stop(self) -> None:
+        now = perf_counter()
+        self._progress.train_s += now - self._begun
+        self._progress.wall_s += now - self._begun
+        self._begun = now
+
+
+class _Rest(Sampler[Any]):
+    """What a sampler gives after the first `skip`: the part of an epoch that a checkpoint has not seen."""
+
+    def __init__(self, sampler: DistributedSampler[Batch]) -> None:
+        self._sampler, self.skip = sampler, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return islice(iter(self._sampler), self.skip, None)
+
+    def __len__(self) -> int:
+        return max(0, len(self._sampler) - self.skip)
+
+
+def _reseed(progress: Progress, asked: Options, workers: Workers) -> None:
+    """Dropout, if any, follows from where the training is: the same whether it was resumed here or came here."""
+    place = asked.seed * 1_000_003 + progress.epoch * 1009 + workers.rank
+    torch.manual_seed(place + 1_000_000_007 * progress.in_epoch)
 
 
 def _adascale(pupil: Learner, plan: RatePlan, asked: Options, workers: Workers) -> AdaScale | None:
@@ -196,9 +245,8 @@ def _enough(progress: Progress, asked: Options) -> bool:
     return asked.max_steps is not None and progress.step >= asked.max_steps
 
 
-def _grouped(loader: DataLoader[Batch], size: int) -> Iterator[list[Batch]]:
+def _grouped(batches: Iterator[Batch], size: int) -> Iterator[list[Batch]]:
     """The batches of each step; a rest too small for a step is left out, as a rest too small for a batch is."""
-    batches = iter(loader)
     while len(group := list(islice(batches, size))) == size:
         yield group
 
@@ -240,7 +288,7 @@ def _save(
             "seed": asked.seed,
             "global_batch": asked.whole_batch(workers.count),
         }
-        checkpoint.save(asked.checkpoint, progress.epoch, state, keep=asked.keep)
+        checkpoint.save(asked.checkpoint, progress.epoch, state, keep=asked.keep, step=progress.in_epoch)
     if workers.count > 1:
         dist.barrier()
 
@@ -270,7 +318,8 @@ def _resume(
         scaling.restore(state["adascale"])
     for name, value in state["progress"].items():
         setattr(progress, name, value)
-    workers.say(f"resumed after epoch {progress.epoch} from {path}")
+    inside = f" and {progress.in_epoch} steps" if progress.in_epoch else ""
+    workers.say(f"resumed after epoch {progress.epoch}{inside} from {path}")
 
 
 def _check(task: Task, asked: Options, *, workers: int) -> None:
