@@ -1,6 +1,7 @@
 """The command line, as a person or a pipeline meets it."""
 
 import inspect
+import io
 import json
 import os
 import pty
@@ -14,8 +15,10 @@ import time
 import pytest
 
 from paceline.cli.main import VERBS
-from paceline.cli.study import study, terminated_like_interrupted
+from paceline.cli.plan_text import print_plan
+from paceline.cli.study import bench_of, study, terminated_like_interrupted
 from paceline.cli.study_options import SECTIONS
+from paceline.records import Study, Workload
 from paceline.store.analysis_schema import AnalysisFile
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
@@ -156,8 +159,17 @@ def test_the_verdict_comes_first_and_progress_goes_elsewhere(studied):
 def test_a_study_says_what_it_runs_without_what_starts_it(studied):
     _, done = studied
     plan = done.stderr.partition("trial ")[0]
-    assert f"on 2 workers\n    {PLAIN}\n" in plan
+    assert plan.count(str(PLAIN)) == 1
     assert "torch.distributed.run" not in plan
+
+
+def test_a_point_whose_arguments_are_its_own_shows_them(tmp_path):
+    asked = Study(
+        Workload("script", "t.py", batch_flag="--batch"), per_worker_batch=(8,), directory=str(tmp_path)
+    )
+    said = io.StringIO()
+    print_plan(StudyFolder(tmp_path), asked, results=(), bench=bench_of(asked, threads=1), file=said)
+    assert "on 1 worker\n    t.py --batch 8\n" in said.getvalue()
 
 
 def test_help_of_many_options_is_grouped_and_leaves_none_out(tmp_path):

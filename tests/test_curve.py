@@ -219,6 +219,16 @@ def test_where_nobody_stands_out_no_worker_is_to_be_looked_at():
     assert "that worker" not in said.hint
 
 
+def test_a_worker_that_was_late_in_one_launch_of_three_is_not_named():
+    at = points(study())
+    turns = [[sample(k, 0.1, 0.04 if k % 2 == rank else 0.0) for k in KS] for rank in (0, 1)]
+    uneven = [result([worker(0, turns[0]), worker(1, turns[1])], point=at[2], repeat=r) for r in (1, 2)]
+    late = [[sample(k, 0.1, 0.05 if rank == 0 else 0.02) for k in KS] for rank in (0, 1)]
+    once = result([worker(0, late[0]), worker(1, late[1])], point=at[2], repeat=3)
+    said = next(f for f in findings_of([*uneven, once]) if f.id == "straggler")
+    assert "worker 1" not in said.message
+
+
 def test_a_script_that_ends_early_is_told_to_train_longer_not_to_measure_more():
     at = points(study())
     short = [sample(k, 0.1) for k in range(2, WARMUP + 6)]

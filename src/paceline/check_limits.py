@@ -65,7 +65,7 @@ def limits(group: Launches, profile: Profile) -> Iterator[Finding]:
 def _late(group: Launches) -> tuple[str, str, str]:
     """The kind of lateness, who is late and why, as far as it was seen, and what to look at."""
     named = [part for part in group.splits if part.slowest_worker is not None]
-    if not named:
+    if len(named) * 2 <= len(group.splits):
         hint = "look at what disturbs them: other processes, uneven samples"
         return "straggler", "now one, now another: none stands out", hint
     workers = [part.slowest_worker for part in named]

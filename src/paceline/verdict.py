@@ -126,7 +126,8 @@ def _limit(findings: Sequence[Finding], base: Profile, profile: Profile) -> str:
         return "neither exchange, late workers nor data take 5% of a step: what remains is computing"
     if name == "" and base.compute_s and profile.compute_s:
         longer = profile.compute_s.value / base.compute_s.value
-        return f"computing takes {longer:.2f}x as long as at {workers_text(base.point.workers)}, on what workers share"
+        alone = workers_text(base.point.workers)
+        return f"computing takes {longer:.2f}x as long as at {alone}: workers share cores, caches and memory"
     return f"{percent_text(largest / step.value)} of each step is {name}"
 
 

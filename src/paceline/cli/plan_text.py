@@ -59,7 +59,8 @@ def print_plan(
     todo = [trial for trial in unfinished if trial.point.id not in refused]
     wall_s = sum(expected_wall_s(trial.point, results, study) for trial in todo)
     price = sum(trial.point.workers * expected_wall_s(trial.point, results, study) for trial in todo)
-    say = [f"Study of {command_text(study.workload)} in {folder.root}"]
+    own_text = command_text(study.workload)
+    say = [f"Study of {own_text} in {folder.root}"]
     if not unfinished:
         print(f"{say[0]}: every trial is complete.", file=file)
         return
@@ -72,7 +73,8 @@ def print_plan(
         workers = _count(point.workers, "worker", "workers")
         nodes = f" on {point.nodes} nodes" if point.nodes > 1 else ""
         say.append(f"  {point.id}: {_launches(study, point, len(own))} on {workers}{nodes}")
-        say.append(f"    {shown(folder, study, own[0], bench)}")
+        command = shown(folder, study, own[0], bench)
+        say += [] if command == own_text else [f"    {command}"]
     threads = _count(bench.threads, "CPU thread", "CPU threads")
     if study.slurm is not None and study.slurm.exclusive and study.threads is None:
         threads = "The node's CPUs / most workers of a node: CPU threads"
