@@ -6,7 +6,7 @@ A cell is a network (gradient sizes and their order) × bucket cap × bandwidth 
     second     other networks, caps, bandwidths and computations: what it is proven on
 
     launches   w1 w2 w4 w8 w16 w2x2     computation is sleep: profile, probe, then 4, 8, 16 hosts, 2 hosts × 2 workers
-               lag1 lag2 lag4 lag8      every frame takes 5 ms from host to host, buckets are small
+               lag1 lag2 lag4 lag8      every frame takes 4 ms from host to host, buckets are small
                late2 late4 late8        the last worker computes half as long again; it is among the 2 measured hosts
                real1 real2 real4        networks that compute, every host on a quarter of a core
                real2x2                  the same, 2 workers on half of a core of each of 2 hosts
@@ -63,8 +63,8 @@ SECOND = Cells(
 )
 SETS = {"first": FIRST, "second": SECOND}
 
-BEADS = [[12 * KB, 1 / 24]] * 24
-LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.01, 0.02, 25), (25, 40), (0.08, 0.3), "5ms"
+PEARLS = [[16 * KB, 1 / 30]] * 30
+LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.015, 0.06, 25), (30, 60), (0.06, 0.25), "4ms"
 LATE_RATIO = 1.5
 REAL = ("real-cnn", "real-mlp", "real-deep")
 REPEATED = ("real1", "real1b", "real1c")  # computing varies from launch to launch: three, as a study has them
@@ -134,7 +134,7 @@ def sleeping(cells: Cells) -> tuple[list[Launch], list[Launch]]:
 
 def lagging() -> tuple[list[Launch], list[Launch]]:
     """Links with a delay and a network of small gradients: many buckets, some, and one."""
-    grid = tuple(cell("beads", BEADS, cap, compute, 7) for cap in LAG_CAPS_MB for compute in LAG_COMPUTE_S)
+    grid = tuple(cell("pearls", PEARLS, cap, compute, 7) for cap in LAG_CAPS_MB for compute in LAG_COMPUTE_S)
     looked = {"kind": "probe", "sizes": LAG_PROBE_SIZES, "ops": ["all_reduce"], "seconds": 10.0}
     pair = tuple((rate, (looked, *grid)) for rate in LAG_RATES_MBIT)
     before = [Launch("lag1", 1, 1, ((None, grid),)), Launch("lag2", 2, 1, pair, delay=DELAY)]

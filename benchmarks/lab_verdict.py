@@ -18,7 +18,7 @@ from paceline.baselines import METHODS
 BINDS = 0.05  # of a step: below it, what more workers add is no bottleneck
 TITLES = {
     "w4": "4 hosts", "w8": "8 hosts", "w16": "16 hosts", "w2x2": "2 hosts × 2 workers",
-    "lag4": "4 hosts, 5 ms apart", "lag8": "8 hosts, 5 ms apart", "late4": "4 hosts, one late",
+    "lag4": "4 hosts, 4 ms apart", "lag8": "8 hosts, 4 ms apart", "late4": "4 hosts, one late",
     "late8": "8 hosts, one late", "real4": "4 hosts, real computation",
     "real2x2": "2 hosts × 2 workers, real computation",
 }  # fmt: skip

@@ -80,6 +80,14 @@ def test_of_latency_and_movement_of_one_ring_the_longer_counts(nodes):
         assert found.value == pytest.approx(STEP_S + max(hops_s, moved_s), rel=0.025)
 
 
+def test_where_latency_and_movement_both_count_less_is_sure():
+    one, both = (
+        foreseen(profile((size, 0.3)), 4, (FAR,)) for size in (0.01, 0.4)
+    )  # 60 ms of hops; 1.5, 60 ms to move
+    assert both.value == pytest.approx(one.value, rel=0.05)
+    assert both.high - both.low > 1.2 * (one.high - one.low)
+
+
 def test_over_gloo_the_smallest_message_tells_the_latency():
     """A ring of two with hops of 6 ms: messages that take longer to move hide one of its two hops."""
     sizes = (1_000, 10_000, 100_000, 1_000_000, 4_000_000)

@@ -28,6 +28,7 @@ __all__ = ["Draws", "draws", "estimate_of", "projections"]
 _INSIDE_SD = 0.09
 _ACROSS_SD = 0.10
 _SEEN_SD = 0.002
+_BOTH_SD = 0.05
 _GROWTH = 0.1
 _HALF = 4  # workers that one socket or switch of a node holds
 _LOST_AGAIN, _MOST_LOST_SD = 2.0, 0.4
@@ -49,7 +50,8 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
     from scipy.special import ndtri
 
     rows = _rows(law, settings)
-    spread = np.hypot(_discrepancy(law, rows), _second_half(law, settings, rows))
+    parts = (_discrepancy(law, rows), _second_half(law, settings, rows), _both_count(law, rows))
+    spread = np.sqrt(sum(part**2 for part in parts))
     even = ndtri((np.arange(_COPIES) + 0.5) / _COPIES)  # evenly spread quantiles: no luck in the discrepancy
     shared = (even / even.std())[:, None]  # the same at every count: a law that is off is off everywhere
     logs, fixed = [], []
@@ -152,14 +154,20 @@ def explanation(law: Law, setting: Setting) -> str:
 
 def _binding(law: Law, best: Array, rows: Rows, structure: Structure) -> str:
     """What costs more alone: the latency of every exchange, or the rate at which they move."""
-    latency, move = exchange_s(best, rows, structure.algorithm)
-    overlap = law.observed.overlap
-    if overlap is not None and overlap.streams is not None:  # latencies of exchanges together pass together
-        buckets = len(overlap.tail_share)
-        latency = latency * math.ceil(buckets / overlap.streams) / buckets
+    latency, move = _alone(law, best, rows, structure)
     where = "between nodes" if rows.nodes[0] > 1 else "inside a node"
     what = "latency" if float(latency[0, 0]) > float(move[0, 0]) else "rate"
     return f"the {what} of the links {where} binds"
+
+
+def _alone(law: Law, best: Array, rows: Rows, structure: Structure) -> tuple[Array, Array]:
+    """Latency and movement of all exchanges, each by itself; latencies of exchanges that go together pass together."""
+    latency, move = exchange_s(best, rows, structure.algorithm)
+    overlap = law.observed.overlap
+    if overlap is not None and overlap.streams is not None:
+        buckets = len(overlap.tail_share)
+        latency = latency * math.ceil(buckets / overlap.streams) / buckets
+    return latency, move
 
 
 def _late_bucket(law: Law, rows: Rows) -> str | None:
@@ -230,6 +238,20 @@ def _discrepancy(law: Law, rows: Rows) -> Array:
     if law.seen:
         base = np.where((rows.nodes > 1) & (rows.per_node == 1), _SEEN_SD, base)
     return np.asarray(base * np.sqrt(1.0 + _GROWTH * farther))
+
+
+def _both_count(law: Law, rows: Rows) -> Array:
+    """5 % of the exchange that shows, where latency and movement of gloo's rings are equal; less as they differ.
+
+    The norm that joins the two is exact where one of them counts alone (evidence of the laboratory).
+    """
+    overlap, member = law.observed.overlap, law.members[0]
+    if overlap is None or overlap.streams is None:
+        return np.zeros(len(rows.workers))
+    latency, move = _alone(law, member.theta[:1], rows, member.structure)
+    longer = np.maximum(np.maximum(latency, move), np.finfo(float).tiny)
+    step = terms(member.theta[:1], rows, member.structure, overlap, law.practice)
+    return np.asarray((_BOTH_SD * np.minimum(latency, move) / longer * step[1] / sum(step))[0])
 
 
 def _second_half(law: Law, settings: Sequence[Setting], rows: Rows) -> Array:
