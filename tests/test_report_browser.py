@@ -268,3 +268,14 @@ def test_axe_finds_nothing_to_complain_about(browser, file, axe, scheme):
     )
     tab.context.close()
     assert found == [], json.dumps(found, indent=1)
+
+
+def test_on_a_phone_nothing_sticks_out_and_letters_stay_readable(browser, file):
+    tab = browser.new_context(viewport={"width": 390, "height": 844}).new_page()
+    tab.goto(file.as_uri())
+    all_live(tab)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    boxes = "[...document.querySelectorAll('.chart svg text')].map(t => t.getBoundingClientRect().height)"
+    heights = [height for height in tab.evaluate(boxes) if height > 0]
+    assert min(heights) >= 8.0  # of the box around them; the letters of a legend are 12.5 px on a desk
+    tab.context.close()

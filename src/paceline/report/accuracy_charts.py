@@ -218,7 +218,7 @@ def _target(found: Convergence) -> list[Spec]:
         },
         {
             "data": data,
-            "mark": {"type": "text", "align": "left", "dx": 4, "dy": -8, "fontStyle": "italic"},
+            "mark": {"type": "text", "align": "left", "dx": 4, "dy": 10, "fontStyle": "italic"},
             "encoding": {"x": {"value": 0}, "text": {"value": "target"}},
         },
     ]

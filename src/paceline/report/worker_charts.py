@@ -87,9 +87,13 @@ def utilisation_figure(analysis: Analysis) -> Figure | None:
         return None
     names = series_names([p.point for p in seen])
     alone = len(set(names.values())) == 1
+    shares = _SHARES
+    if not alone:  # several lines: what says most about each; the table has the rest
+        best = next(n for n in ("gpu_ratio", *_SHARES) if any(getattr(p, n) is not None for p in seen))
+        shares = {best: _SHARES[best]}
     dots = [
-        Dot(words if alone else f"{words}, {names[p.point]}", p.point.workers, value)
-        for name, words in _SHARES.items()
+        Dot(words if alone else names[p.point], p.point.workers, value)
+        for name, words in shares.items()
         for p in sorted(seen, key=lambda p: p.point.workers)
         if (value := getattr(p, name)) is not None
     ]
@@ -98,7 +102,7 @@ def utilisation_figure(analysis: Analysis) -> Figure | None:
     y: Spec = {
         "field": "value",
         "type": "quantitative",
-        "title": "share in use",
+        "title": "share in use" if alone else f"{next(iter(shares.values()))}, share in use",
         "scale": {"domain": [0, 1.1], "nice": False},
         "axis": {"tickCount": 5, "format": ".0%"},
     }
