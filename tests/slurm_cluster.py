@@ -99,9 +99,9 @@ class Cluster:
         lost = [self.daemons.pop(name), *_steps_of(self, name)]
         for process in lost:
             process.kill()
-        lost[0].wait(timeout=10)
+        lost[0].wait(timeout=60)
 
-    def wait_for_nodes(self, *, timeout_s: float = 30.0) -> None:
+    def wait_for_nodes(self, *, timeout_s: float = 120.0) -> None:
         until = time.monotonic() + timeout_s
         while time.monotonic() < until:
             idle = self.call("sinfo", "-h", "-N", "-p", "main", "-t", "idle", "-o", "%N", check=False)
@@ -177,12 +177,12 @@ def _end(made: Cluster) -> None:
     for daemon in made.daemons.values():
         daemon.kill()
     for daemon in made.daemons.values():
-        daemon.wait(timeout=10)
+        daemon.wait(timeout=60)
     left = {process.pid: process for process in [*children, *_steps_of(made, None), *_stepds_of(made)]}
     for process in left.values():
         if process.is_running():
             process.kill()
-    psutil.wait_procs(list(left.values()), timeout=10)
+    psutil.wait_procs(list(left.values()), timeout=60)
 
 
 def _jobs(made: Cluster) -> list[str]:
@@ -218,7 +218,7 @@ def _stepds_of(made: Cluster) -> list[psutil.Process]:
     return found
 
 
-def _until(holds, otherwise: str, *, timeout_s: float = 20.0) -> None:
+def _until(holds, otherwise: str, *, timeout_s: float = 60.0) -> None:
     until = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < until, otherwise

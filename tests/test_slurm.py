@@ -266,7 +266,7 @@ def test_a_step_runs_once_per_node_and_ends_on_all_of_them(allocation, slurm, tm
     launch.end()
     launch.end()
     assert steps(allocation.job, named="paceline-") == ()
-    assert psutil.wait_procs(sleepers, timeout=10)[1] == []
+    assert psutil.wait_procs(sleepers, timeout=60)[1] == []
 
 
 # what an image would hold: a system and the script's interpreter; nothing of this project, no home, no other folder
@@ -341,7 +341,7 @@ def test_stacks_are_asked_of_those_who_answer_on_every_node(allocation, slurm, t
     try:
         wait_for(lambda: all((tmp_path / f"ready-{node}").exists() for node in slurm.nodes), tmp_path / "log")
         assert launch.ask_stacks(1)
-        wait_for(lambda: all((tmp_path / f"asked-{node}").exists() for node in slurm.nodes), "an answer", 20)
+        wait_for(lambda: all((tmp_path / f"asked-{node}").exists() for node in slurm.nodes), "an answer")
         assert launch.exit_code() is None
     finally:
         launch.end()

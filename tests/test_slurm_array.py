@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.cli import slurm_task
 from paceline.errors import StudyError, StudyInUse, UsageError
 from paceline.launch import slurm_client
 from paceline.launch.replay import ReplayLauncher
@@ -257,6 +258,19 @@ def test_a_trial_that_cannot_start_is_not_claimed(sharing):
     share_of_it = sharing.task(1, refusal=lambda trial: "needs 2 nodes; job 12_1 has 1")
     assert share_of_it == Share(0, 4, f"trial {TODO[0].id} needs 2 nodes; job 12_1 has 1")
     assert holders(sharing.folder) == {}
+
+
+@pytest.mark.parametrize(("of_it", "ends"), [(Share(1, 0), True), (Share(2, 1), False), (Share(0, 0), False)])
+def test_who_runs_the_last_trial_ends_the_study_and_empties_the_queue(of_it, ends, tmp_path, monkeypatch):
+    did = []
+    monkeypatch.setattr(slurm_task, "print_plan", lambda *args, **named: None)
+    monkeypatch.setattr(slurm_task, "holder_of", lambda task: holder(1))
+    monkeypatch.setattr(slurm_task, "run_share", lambda *args, **named: of_it)
+    monkeypatch.setattr(slurm_task, "cancel_waiting", lambda job: did.append(f"scancel {job}"))
+    monkeypatch.setattr(slurm_task, "finish", lambda *args, **named: did.append("analysed"))
+    monkeypatch.setattr(slurm_task, "refuse_nothing", lambda folder, analysis: None)
+    slurm_task.measure_share(StudyFolder(tmp_path), TRAININGS, task="12_1", bench=None, json=False)
+    assert did == (["scancel 12", "analysed"] if ends else [])
 
 
 # ------------------------------------------------------------------ what Slurm says of an array

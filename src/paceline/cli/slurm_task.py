@@ -8,6 +8,7 @@ from paceline.cli.plan_text import print_plan
 from paceline.cli.progress import progress_listener
 from paceline.cli.study import finish, refuse_nothing, terminated_like_interrupted
 from paceline.errors import Interrupted
+from paceline.launch.slurm_client import cancel_waiting
 from paceline.records import Study
 from paceline.run.share import holder_of, run_share
 from paceline.run.trial import Bench
@@ -31,4 +32,7 @@ def measure_share(folder: StudyFolder, study: Study, *, task: str, bench: Bench,
     why = f"; {share.why}" if share.why else ""
     print(f"paceline: {ran}, {share.left} are left or with other tasks{why}", file=sys.stderr, flush=True)
     if share.ran and not share.left:
+        cancel_waiting(
+            task.partition("_")[0]
+        )  # in a full queue they would wait for hours, with nothing to do
         refuse_nothing(folder, finish(folder, study, json=json))

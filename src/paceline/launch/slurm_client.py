@@ -19,6 +19,7 @@ from paceline.slurm_state import JobState, job_from_sacct, job_from_scontrol
 
 __all__ = [
     "SlurmSilent",
+    "cancel_waiting",
     "hostnames",
     "job_named",
     "job_state",
@@ -102,6 +103,11 @@ def steps(job_id: str, *, named: str) -> tuple[str, ...]:
 def signal_step(step: str, number: str) -> None:
     """Send a signal to every process of a step. A step that has ended meanwhile is no matter."""
     _call("scancel", "--quiet", "--signal", number, step)
+
+
+def cancel_waiting(job_id: str) -> None:
+    """Take the tasks of a job that still wait out of the queue. None waiting is no matter."""
+    _call("scancel", "--quiet", "--state", "PENDING", job_id)
 
 
 def _call(*words: str) -> subprocess.CompletedProcess[str]:
