@@ -102,6 +102,13 @@ def test_a_cell_that_ran_out_of_memory_is_a_cell_of_the_map():
     assert "depth 12, width 8: no memory left" in told["memory"]
 
 
+def test_the_largest_cell_that_fits_is_told_with_whose_memory_it_is():
+    cell = profile(1, peak_memory_bytes=Estimate(3.7e8))
+    told = answers("deepwide", analysed(cell, source={"workers": {"device": ["cpu"]}}))["memory"]
+    assert told == "the largest that fits: 1 worker, 32 per worker, 370 MB at its peak, torch itself included"
+    assert answers("deepwide", analysed(cell))["memory"].endswith("370 MB at its peak")
+
+
 def test_sixteen_workers_are_refused_with_what_would_help():
     refusal = Refusal(16, "more-workers-than-cores", "a node has 2 cores", "measure 4 workers")
     text = answers("caltech", analysed(profile(1), refusals=(refusal,)))["project"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
 from paceline.config import flag_value
@@ -181,7 +181,10 @@ def _memory(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
     if sizes:
         most = max(sizes, key=lambda p: p.peak_memory_bytes.value if p.peak_memory_bytes else 0.0)
         size = most.peak_memory_bytes.value if most.peak_memory_bytes else None
-        yield f"the largest that fits: {_setting(most)}, {bytes_text(size)} at its peak"
+        seen = analysis.source.get("workers")
+        on_host = isinstance(seen, Mapping) and list(seen.get("device", ())) == ["cpu"]
+        whole = ", torch itself included" if on_host else ""
+        yield f"the largest that fits: {_setting(most)}, {bytes_text(size)} at its peak{whole}"
 
 
 def _exchange(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
