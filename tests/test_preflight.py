@@ -5,6 +5,8 @@ import sys
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from paceline.analyze import study_analysis
 from paceline.backends import refused_points
@@ -129,6 +131,27 @@ def test_this_machine_can_be_looked_at(tmp_path):
     assert [name for name, _ in facts.beside] == ["net.py"]
     assert facts.script_sha256 is not None
     assert facts.nccl is None  # nobody asked: torch was not imported
+
+
+words = st.none() | st.text(max_size=5)
+any_facts = st.builds(
+    Facts, st.integers(0, 3), st.text(max_size=5), *[words] * 3, st.none() | st.integers(0, 10**5), *[words] * 3,
+    st.none() | st.booleans(), st.none() | st.lists(st.text(max_size=3), max_size=3).map(tuple),
+    st.integers(1, 256), st.none() | st.integers(0, 2**40), words, words,
+    st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=3).map(tuple),
+    st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=3).map(tuple),
+    st.none() | st.floats(-1e9, 1e9), st.none() | st.floats(0, 1e9), st.lists(st.integers(0, 3), max_size=3).map(tuple),
+    *[words] * 3,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(any_facts, min_size=1, max_size=3), st.sampled_from(["script", "module", "workload"]))
+def test_whatever_nodes_are_findings_are_whole_and_voids_come_first(nodes, kind):
+    findings = preflight_findings(replace(STUDY, workload=Workload(kind, "train")), nodes)
+    levels = ["void", "doubt", "note"]
+    assert [levels.index(f.level) for f in findings] == sorted(levels.index(f.level) for f in findings)
+    assert all(finding.message and finding.hint for finding in findings if finding.level != "note")
 
 
 # ------------------------------------------------------------------ backends that a node cannot run
