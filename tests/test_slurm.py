@@ -159,7 +159,7 @@ def shared_out(slurm, tmp_path_factory):
     asked = ("--on", "slurm", "--nodes", "1", "--threads", "2", "--to-accuracy", "0.5", "--seeds", "2")
     shell = Watching(*asked, "--seed-flag", "--seed", "--out", "s", "train.py", cwd=where, name="shell")
     beats = [where / "s" / "trials" / f"n1-w1-{seed}" / "heartbeat-0" for seed in (1, 2)]
-    wait_for(lambda: all(beat.exists() for beat in beats), shell.log)
+    wait_for(lambda: all(beat.exists() for beat in beats), shell.log, 300)
     shell.process.kill()
     shell.process.wait()
     job, before = jobs_of(where / "s")[0], holders(StudyFolder(where / "s"))

@@ -17,7 +17,7 @@ from paceline.launch.slurm_nodes import task_here
 from paceline.plan import plan_study
 from paceline.records import Allocation, Goal, Study, Workload
 from paceline.run import share
-from paceline.run.share import Share, free_trials, run_share
+from paceline.run.share import Share, free_trials, holder_of, run_share
 from paceline.run.study import Silent
 from paceline.run.trial import Bench
 from paceline.slurm import Array, Job, checked_allocation, sbatch_script
@@ -101,6 +101,12 @@ def test_an_array_of_the_users_own_making_is_refused():
 
 def holder(task, restarts=0):
     return Holder(f"12_{task}", restarts, "paceline-t")
+
+
+def test_a_task_claims_in_the_name_that_slurm_gave_it():
+    given = {"SLURM_JOB_NAME": "paceline-t", "SLURM_RESTART_COUNT": "2"}
+    assert holder_of("12_1", given) == holder(1, restarts=2)
+    assert holder_of("12_1", {"SLURM_JOB_NAME": "paceline-t"}) == holder(1)
 
 
 def test_of_many_who_claim_at_once_exactly_one_has_each_trial(tmp_path):
@@ -248,7 +254,7 @@ def test_a_trial_whose_end_is_seen_late_is_not_run_again(sharing, monkeypatch):
 
 
 def test_a_task_begins_another_trial_only_if_its_time_suffices(sharing):
-    sharing.states[1] = replace(sharing.states[1], limit_s=600.0, run_s=550.0)
+    sharing.states[1] = replace(sharing.states[1], limit_s=600.0, run_s=490.0)
     share_of_it = sharing.task(1)
     assert (share_of_it.ran, share_of_it.left) == (1, 3)
     assert "would take about 1 min 40 s, and 50.0 s of this task's time are left" in share_of_it.why
@@ -264,7 +270,6 @@ def test_a_trial_that_cannot_start_is_not_claimed(sharing):
 def test_who_runs_the_last_trial_ends_the_study_and_empties_the_queue(of_it, ends, tmp_path, monkeypatch):
     did = []
     monkeypatch.setattr(slurm_task, "print_plan", lambda *args, **named: None)
-    monkeypatch.setattr(slurm_task, "holder_of", lambda task: holder(1))
     monkeypatch.setattr(slurm_task, "run_share", lambda *args, **named: of_it)
     monkeypatch.setattr(slurm_task, "cancel_waiting", lambda job: did.append(f"scancel {job}"))
     monkeypatch.setattr(slurm_task, "finish", lambda *args, **named: did.append("analysed"))

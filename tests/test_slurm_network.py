@@ -73,10 +73,11 @@ def test_tasks_never_run_a_trial_twice_unless_one_was_lost(late):
         *asked, "--array", "2", "--seed-flag", "--seed", "--out", "a", "tasks.py", cwd=shared.here
     )
     trials = shared.server / "a" / "trials"
-    wait_for(lambda: len(list(trials.glob("*/heartbeat-0"))) == 2, study.log)
+    wait_for(lambda: len(list(trials.glob("*/heartbeat-0"))) == 2, study.log, 300)
     job, before = jobs_of(shared.server / "a")[0], holders(StudyFolder(shared.server / "a"))
     slurm.call("scancel", "--signal=KILL", "--full", f"{job}_2")
-    assert study.end(400) == 0, study.said
+    assert study.end(600) == 0, study.said
+    assert slurm.call("squeue", "--noheader") == ""
     assert states_of(shared.server / "a") == {f"n1-w1-{seed}": "ok" for seed in (1, 2, 3, 4)}
     lost = next(trial for trial, (_, holder) in before.items() if holder.task == f"{job}_2")
     claims = holders(StudyFolder(shared.server / "a"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from paceline.cli.plan_text import print_plan
@@ -21,9 +22,10 @@ __all__ = ["measure_share"]
 def measure_share(folder: StudyFolder, study: Study, *, task: str, bench: Bench, json: bool) -> None:
     """Run what no other task holds. Whoever leaves nothing missing analyses the study; two may, with one result."""
     print_plan(folder, study, results=read_results(folder), bench=bench, file=sys.stderr)
+    own = holder_of(task, os.environ)
     with terminated_like_interrupted(), progress_listener(study) as listener:
         try:
-            share = run_share(folder, study, own=holder_of(task), bench=bench, listener=listener)
+            share = run_share(folder, study, own=own, bench=bench, listener=listener)
         except KeyboardInterrupt:
             raise Interrupted(
                 f"task {task} stopped; every complete trial is kept", hint="other tasks go on with the rest"

@@ -24,10 +24,18 @@ _HEARTBEAT = struct.Struct("<QdQQ")  # steps, seconds, pid, phase; see docs/form
 def main(argv: Sequence[str]) -> None:
     folder, tag, nodes = Path(argv[0]), argv[1], argv[2].split(",")
     sampler = Sampler(folder, tag=tag, node=nodes.index(os.environ["SLURMD_NODENAME"]))
-    while folder.is_dir() and not (folder / "trial.json").exists():
+    while _under_way(folder):
         sampler.look(_workers(folder))
         time.sleep(PERIOD_S)
     sampler.close()
+
+
+def _under_way(folder: Path) -> bool:
+    """By listing: on a network file system a name that was asked for too early is denied for a while, to all here."""
+    try:
+        return "trial.json" not in os.listdir(folder)
+    except FileNotFoundError:
+        return False
 
 
 def _workers(folder: Path) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ time        after its first trial a task begins another only if that fits into w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,6 +18,7 @@ from paceline.records import Study, Trial
 from paceline.run.missing import expected_wall_s, missing
 from paceline.run.study import Listener, progress_of
 from paceline.run.trial import Bench, run_trial
+from paceline.slurm import signal_lead_s
 from paceline.slurm_state import JobState, phase
 from paceline.store.claims import Holder, claim, holders
 from paceline.store.git_state import note_git_state
@@ -38,10 +39,10 @@ class Share:
     why: str | None = None
 
 
-def holder_of(task: str) -> Holder:
-    """This task as one who claims trials."""
-    job = job_state(task)
-    return Holder(task, job.restarts, job.name or "")
+def holder_of(task: str, environment: Mapping[str, str]) -> Holder:
+    """This task as one who claims trials, as Slurm described it to its processes."""
+    restarts = int(environment.get("SLURM_RESTART_COUNT", "0"))
+    return Holder(task, restarts, environment.get("SLURM_JOB_NAME", ""))
 
 
 def free_trials(folder: StudyFolder, todo: Sequence[Trial]) -> list[tuple[Trial, int]]:
@@ -51,9 +52,8 @@ def free_trials(folder: StudyFolder, todo: Sequence[Trial]) -> list[tuple[Trial,
     free = []
     for trial in todo:
         number, holder = held.get(trial.id, (0, None))
-        if not number or (
-            holder is not None and holder not in living
-        ):  # unreadable: it may be a living one's
+        unreadable = number > 0 and holder is None  # it may be a living one's
+        if holder not in living and not unreadable:
             free.append((trial, number + 1))
     return free
 
@@ -93,9 +93,9 @@ def _unfit(trial: Trial, needs_s: float, *, left_s: float | None, bench: Bench) 
     return None if refused is None else f"trial {trial.id} {refused}"
 
 
-def _living(claimed: Iterable[Holder]) -> set[Holder]:
+def _living(claimed: Iterable[Holder]) -> set[Holder | None]:
     """Those whose task still works on what it claimed. While Slurm does not answer, all of them do."""
-    living = set()
+    living: set[Holder | None] = set()
     arrays: dict[str, list[Holder]] = {}
     for holder in claimed:
         arrays.setdefault(holder.task.partition("_")[0], []).append(holder)
@@ -116,9 +116,11 @@ def _works(job: JobState | None, holder: Holder) -> bool:
 
 
 def _left_s(task: str) -> float | None:
-    """How much of its time the task has left; None where it has no limit, or Slurm does not answer."""
+    """The time until Slurm tells the task to leave; None where it has no limit, or Slurm does not answer."""
     try:
         job = job_state(task)
     except SlurmSilent:
         return None
-    return None if job.limit_s is None or job.run_s is None else max(0.0, job.limit_s - job.run_s)
+    if job.limit_s is None or job.run_s is None:
+        return None
+    return max(0.0, job.limit_s - signal_lead_s(job.limit_s) - job.run_s)
