@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.launch import slurm_sample
 from paceline.launch.command import Rendezvous
 from paceline.plan import plan_study
 from paceline.records import Study, Workload
@@ -229,6 +230,15 @@ def test_a_commit_mark_is_seen_at_once_although_it_was_looked_for_before(late):
     (there.trial("t-1") / "trial.json").touch()
     assert [path.name for path in complete_trials(here)] == ["t-1"]
     assert is_complete(here, "t-1")
+
+
+def test_a_sampler_elsewhere_ends_with_the_trial_although_it_looked_before(late):
+    here, there = sights(late, "sampled")
+    there.trial("t-1").mkdir(parents=True)
+    assert slurm_sample._under_way(here.trial("t-1"))
+    (there.trial("t-1") / "trial.json").touch()
+    assert not slurm_sample._under_way(here.trial("t-1"))
+    assert not slurm_sample._under_way(here.trial("gone"))
 
 
 def test_of_two_machines_one_has_a_trial_although_neither_had_seen_the_others_claim(late):
