@@ -205,8 +205,10 @@ def test_a_worker_that_is_late_for_want_of_data_is_said_to_be():
     said = next(f for f in found if f.id == "late-data")
     assert said.message.endswith("worker 1 stands out in 1 of 1 launch: it waits 70.0 ms longer for its data")
     assert said.hint == "more data-loader workers, or cheaper decoding"
-    results = [steady(1, 0.1, point=at[1]), result([worker(0, early), worker(1, late)], point=at[2])]
-    text = study_analysis(study(), results, {}).verdict
+    alone = steady(1, 0.1, point=at[1], input_s=0.085)
+    text = study_analysis(
+        study(), [alone, result([worker(0, early), worker(1, late)], point=at[2])], {}
+    ).verdict
     assert "75% of each step is waiting for a worker whose data come late" in text
 
 
@@ -323,6 +325,9 @@ def test_a_count_that_failed_is_in_the_sentence():
     results = [steady(1, 0.1, point=at[1]), result([], point=at[2], state="crashed")]
     text = study_analysis(study(), results, {}).verdict
     assert text == "1 worker: 320 samples/s. 2 workers did not get through (crashed): worker 0: crashed."
+    fast = [steady(2, 0.001, point=at[2]), result([], point=at[1], state="oom")]
+    text = study_analysis(study(), fast, {}).verdict
+    assert text == "2 workers: 64000 samples/s. 1 worker did not get through (oom): worker 0: oom."
 
 
 def test_computing_that_takes_longer_on_shared_cores_is_what_limits():

@@ -176,3 +176,20 @@ def test_what_is_foreseen_to_pay_is_said_beside_what_was_measured():
     assert knee > 4
     assert found.verdict.startswith("Use 4 workers")
     assert f"{knee} are foreseen to pay as well" in found.verdict
+
+
+def test_a_split_that_contradicts_itself_limits_nothing():
+    """100 ms of computing alone, 20 ms beside another at the same batch: the device ran behind its host."""
+    study = Study(_MNIST, steps=20, warmup=WARMUP, repeats=3, workers=(1, 2), per_worker_batch=(32,))
+    results = [
+        steady(
+            t.point.workers, 0.1, point=t.point, repeat=t.repeat, wait_s=0.08 if t.point.workers == 2 else 0.0
+        )
+        for t in plan_study(study).trials
+    ]
+    found = study_analysis(study, results, {})
+    assert "contradict" in found.verdict
+    assert "wire" not in found.verdict
+    ids = {finding.id for finding in found.findings}
+    assert "split-contradicts" in ids
+    assert "wire-bound" not in ids

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
 from paceline.backends import backend_findings
-from paceline.check_limits import agent_troubles, limits, slower_computing
+from paceline.check_limits import agent_troubles, limits, shorter_computing, slower_computing
 from paceline.check_noise import noise
 from paceline.curve import Launches
 from paceline.records import Finding, Profile, Sample, TrialResult
@@ -20,6 +20,7 @@ __all__ = ["study_findings", "worst_first"]
 
 FEWEST_STEPS_PER_EPOCH = 10
 DRIFT_RATIO = 1e-5
+_OF_THE_SPLIT = {"wire-bound", "straggler", "late-data"}
 VARYING_RATIO = 0.05  # of the usual batch: further from it the mean batch is worth a word
 
 
@@ -36,10 +37,18 @@ def study_findings(groups: Sequence[Launches], profiles: Sequence[Profile]) -> t
             found += agent_troubles(group, profile)
             found += throttling(group.point, group.uses)
     found += slower_computing(profiles)
+    found = _without_parts(found, list(shorter_computing(profiles)))
     found += _horovod(groups)
     found += _learning_rate(groups)
     found += backend_findings(groups, profiles)
     return worst_first(found)
+
+
+def _without_parts(found: Sequence[Finding], contradicted: Sequence[Finding]) -> list[Finding]:
+    """The findings without those that rest on a split which contradicts itself, and with the contradiction."""
+    points = {finding.message.partition(":")[0] for finding in contradicted}
+    kept = [f for f in found if f.id not in _OF_THE_SPLIT or f.message.partition(":")[0] not in points]
+    return [*kept, *contradicted]
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -9,12 +9,13 @@ from paceline.curve import Launches, series
 from paceline.records import Finding, Profile
 from paceline.units import bytes_text, duration_text, percent_text
 
-__all__ = ["agent_troubles", "limits", "slower_computing", "slower_computing_s"]
+__all__ = ["agent_troubles", "limits", "shorter_computing", "slower_computing", "slower_computing_s"]
 
 INPUT_RATIO = 0.10
 WIRE_RATIO = 0.15
 STRAGGLE_RATIO = 0.10
 SLOWER_RATIO = 0.10
+SHORTER_RATIO = 0.70
 OVERHEAD_RATIO = 0.01
 OVERHEAD_S = 1e-4
 _MOSTLY = 0.5  # of a lag: what explains this share of it is its cause
@@ -106,15 +107,45 @@ def slower_computing(profiles: Sequence[Profile]) -> Iterator[Finding]:
             )
 
 
+def shorter_computing(profiles: Sequence[Profile]) -> Iterator[Finding]:
+    """Where the same work on every worker seems to take much less computing than on the fewest: it cannot.
+
+    A device that runs behind its host computes while the host already waits: part of the wait is computing.
+    """
+    for profile in profiles:
+        alike = [p for p in profiles if series(p.point) == series(profile.point) and p.compute_s]
+        base = min(alike, key=lambda p: p.point.workers, default=None)
+        if base is None or base.compute_s is None or profile.compute_s is None:
+            continue
+        if slower_computing_s(base, profile) is None or base.point.workers == profile.point.workers:
+            continue
+        most, least = profile.compute_s.high, base.compute_s.low
+        most = profile.compute_s.value if most is None else most
+        least = base.compute_s.value if least is None else least
+        if most - _input_s(profile) < SHORTER_RATIO * (least - _input_s(base)):
+            yield Finding(
+                "split-contradicts",
+                "doubt",
+                f"{profile.point.id}: computing seems to take {duration_text(profile.compute_s.value)} of a step, and "
+                f"{duration_text(base.compute_s.value)} at {base.point.id} with the same batch per worker: part of "
+                "what is counted as wire and as waiting for late workers is computing",
+                value=profile.compute_s.value / base.compute_s.value,
+                threshold=SHORTER_RATIO,
+                hint="believe the step, not its parts; a larger batch per worker keeps the device behind no longer",
+            )
+
+
 def slower_computing_s(base: Profile, profile: Profile) -> float | None:
     """How much longer a step's computing (input left out) takes than at `base` with the same batch per worker."""
     same = profile.point.scaling == "weak" and profile.point.per_worker_batch == base.point.per_worker_batch
     if not same or profile.compute_s is None or base.compute_s is None:
         return None
-    own, alone = (
-        p.compute_s.value - (p.input_s.value if p.input_s else 0.0) for p in (profile, base) if p.compute_s
-    )
+    own, alone = profile.compute_s.value - _input_s(profile), base.compute_s.value - _input_s(base)
     return max(0.0, own - alone)
+
+
+def _input_s(profile: Profile) -> float:
+    return profile.input_s.value if profile.input_s else 0.0
 
 
 def agent_troubles(group: Launches, profile: Profile) -> Iterator[Finding]:

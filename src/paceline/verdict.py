@@ -13,7 +13,7 @@ from paceline.check_limits import slower_computing_s
 from paceline.curve import series
 from paceline.doubling import WORTH_PER_DOUBLING, Doubling, doublings, told_curve, worthwhile
 from paceline.records import Estimate, Finding, Profile, Recommendation
-from paceline.units import percent_text, range_text
+from paceline.units import estimate_text, percent_text, range_text
 
 __all__ = ["scaling_text", "verdict", "with_outlook", "workers_text"]
 
@@ -40,7 +40,7 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
             "No answer: the workers did not train one network together. They exchanged no gradients, so their "
             "speed-up means nothing; see the findings."
         )
-    lost = _lost(profiles, curve)
+    lost = _lost(profiles)
     if doublings(curve):
         text = scaling_text(curve, which=which, limit=partial(_limit, findings, curve[0]))
     else:
@@ -107,6 +107,8 @@ def _limit(findings: Sequence[Finding], base: Profile, profile: Profile) -> str:
     """The largest part of the step that a lone worker does not have, or that computing itself is the limit."""
     step = profile.step_s
     here = f"{profile.point.id}: "
+    if any(f.id == "split-contradicts" and f.message.startswith(here) for f in findings):
+        return "what limits it could not be seen: its parts contradict one another"
     by_data = any(f.id == "late-data" and f.message.startswith(here) for f in findings)
     parts = {
         "wire time": _value(profile.wire_s),
@@ -135,13 +137,13 @@ def _value(part: Estimate | None) -> float | None:
     return None if part is None else part.value
 
 
-def _lost(profiles: Sequence[Profile], curve: Sequence[Profile]) -> str:
-    """What is said of the first count beyond the measured ones that did not get through."""
-    most = max(p.point.workers for p in curve)
-    beyond = [
-        p for p in profiles if p.step_s is None and p.reason and p.state != "ok" and p.point.workers > most
-    ]
-    first = min(beyond, key=lambda p: p.point.workers, default=None)
+def _lost(profiles: Sequence[Profile]) -> str:
+    """What is said of the smallest count that was tried and not measured at any setting."""
+    measured = {p.point.workers for p in profiles if p.step_s is not None}
+    tried = [p for p in profiles if p.reason and p.state not in ("ok", "cancelled")]
+    first = min(
+        (p for p in tried if p.point.workers not in measured), key=lambda p: p.point.workers, default=None
+    )
     if first is None:
         return ""
     return f" {workers_text(first.point.workers)} did not get through ({first.state}): {first.reason}."
@@ -160,7 +162,7 @@ def _one_count(profile: Profile, *, others: bool) -> str:
     """`others`: whether there may be a second count to measure."""
     rate, step = profile.throughput_per_s, profile.step_s
     speed = (
-        f"{rate.value:.4g} samples/s"
+        f"{estimate_text(rate)} samples/s"
         if rate
         else f"{step.value * 1e3:.3g} ms per step"
         if step
