@@ -156,7 +156,7 @@ def late(cells: Cells) -> tuple[list[Launch], list[Launch]]:
 
 def real() -> tuple[list[Launch], list[Launch]]:
     """Networks that compute, every host on a quarter of a core; 2 workers of a host share it."""
-    grid = tuple(cell(name, None, cap, None, 16) for name in REAL for cap in REAL_CAPS_MB)
+    grid = tuple(cell(name, None, cap, None, 10) for name in REAL for cap in REAL_CAPS_MB)
     before = [
         *(Launch(name, 1, 1, ((None, grid),), cpu=REAL_CPU) for name in REPEATED),
         Launch("real2", 2, 1, tuple((rate, (probe(rate), *grid)) for rate in REAL_RATES_MBIT), cpu=REAL_CPU),

@@ -60,7 +60,7 @@ class Sleeping(torch.nn.Module):
 
 
 def real_network(name):
-    """Small networks that really compute, and a batch for them: gradients of 2 to 3 MB."""
+    """Small networks that really compute, and a batch for them: gradients of 2 MB, steps of many quota periods."""
     torch.manual_seed(0)
     if name == "real-cnn":
         body = [torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(32, 32, 3, padding=1)]
@@ -70,9 +70,9 @@ def real_network(name):
             torch.nn.Linear(2048, 256),
             torch.nn.ReLU(),
         ]
-        x = torch.randn(16, 3, 32, 32)
+        x = torch.randn(80, 3, 32, 32)
         return torch.nn.Sequential(*body, torch.nn.ReLU(), *head, torch.nn.Linear(256, 10)), x
-    width, depth, batch = (512, 2, 160) if name == "real-mlp" else (256, 9, 256)
+    width, depth, batch = (512, 2, 3200) if name == "real-mlp" else (256, 9, 2400)
     layers = [part for _ in range(depth) for part in (torch.nn.Linear(width, width), torch.nn.ReLU())]
     return torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)), torch.randn(batch, width)
 
