@@ -138,16 +138,17 @@ from paceline_agent import mark
 
 flags = argparse.ArgumentParser()
 flags.add_argument("--seed", type=int)
-seed = flags.parse_args().seed
+flags.add_argument("--epochs", type=int, default=4)
+given = flags.parse_args()
 network = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
-for epoch in range(1, 5):
+for epoch in range(1, given.epochs + 1):
     for _ in range(4):
         optimizer.zero_grad()
         network(torch.ones(2, 4)).square().mean().backward()
         optimizer.step()
         time.sleep(0.15)
-    mark("val_accuracy", 0.2 * epoch + 0.01 * seed)
+    mark("val_accuracy", 0.2 * epoch + 0.01 * given.seed)
 """
 
 

@@ -2,11 +2,12 @@
 
 import pytest
 
+from paceline.store.claims import holders
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
 from tests.desk import SCRIPTS, SMALL, desk, processes_of
 from tests.slurm_cluster import absent, cluster
-from tests.test_slurm import Watching, jobs_of, states_of, wait_for
+from tests.test_slurm import TRAINING, Watching, jobs_of, states_of, wait_for
 
 pytestmark = [
     pytest.mark.slow,
@@ -44,6 +45,26 @@ def test_a_node_that_dies_puts_the_job_back_and_the_study_goes_on(slurm, tmp_pat
     assert {sample.node for sample in two.telemetry} == {0, 1}
     assert jobs_of(tmp_path / "s") == [job]
     assert not processes_of(tmp_path / "s")
+
+
+def test_what_a_task_on_a_dead_node_held_is_taken_by_another_before_it_is_back(slurm, tmp_path):
+    """The node never comes back: the task that was put back has nothing to do any more, and leaves the queue."""
+    (tmp_path / "train.py").write_text(TRAINING)
+    asked = ("--on", "slurm", "--nodes", "1", "--threads", "2", "--to-accuracy", "99", "--seeds", "2")
+    script = ("--seed-flag", "--seed", "--out", "s", "train.py", "--", "--epochs", "50")
+    study = Watching(*asked, *script, cwd=tmp_path)
+    stepping(tmp_path / "s", "n1-w1-1", 1)
+    job = stepping(tmp_path / "s", "n1-w1-2", 1)
+    held = {holder.task: trial for trial, (_, holder) in holders(StudyFolder(tmp_path / "s")).items()}
+    on_n2 = next(task for task in held if "NodeList=n2" in slurm.call("scontrol", "show", "job", task, "-o"))
+    slurm.lose_node("n2")
+    assert study.end(600) == 0, study.said
+    assert states_of(tmp_path / "s") == {"n1-w1-1": "ok", "n1-w1-2": "ok"}
+    number, taken = holders(StudyFolder(tmp_path / "s"))[held[on_n2]]
+    assert number == 2
+    assert taken.task != on_n2
+    assert jobs_of(tmp_path / "s") == [job]
+    assert slurm.call("squeue", "--noheader") == ""
 
 
 def test_what_was_measured_before_the_time_limit_is_kept_and_the_rest_is_submitted_again(slurm, tmp_path):
