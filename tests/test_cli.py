@@ -112,6 +112,16 @@ def test_a_mistake_is_one_sentence_and_one_thing_to_do(tmp_path, args, said):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.py"]
 
 
+def test_without_a_word_there_is_help(tmp_path):
+    done = desk(cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: paceline")
+
+
+def test_a_mistyped_verb_names_the_one_that_is_meant(tmp_path):
+    assert "  try: paceline study\n" in desk("studdy", cwd=tmp_path).stderr
+
+
 def test_script_args_after_the_dashes_are_the_scripts_own(tmp_path):
     done = desk("plan", "--workers", "2", "--json", "t.py", "--", "--workers", "9", "--", "-x", cwd=tmp_path)
     assert json.loads(done.stdout)["trials"][0]["args"] == ["--workers", "9", "--", "-x"]

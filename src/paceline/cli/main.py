@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from io import TextIOWrapper
 from typing import Any
 
@@ -97,12 +98,10 @@ def exit_code(args: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show ± shows ?, not a traceback
-    app = typer.Typer(
-        cls=Verbs, add_completion=True, rich_markup_mode=None, no_args_is_help=True, epilog=_EPILOG
-    )
+    app = typer.Typer(cls=Verbs, add_completion=True, rich_markup_mode=None, epilog=_EPILOG)
     app.callback()(paceline)
     try:
-        code = get_command(app).main(list(args), prog_name="paceline", standalone_mode=False)
+        code = get_command(app).main(list(args) or ["--help"], prog_name="paceline", standalone_mode=False)
     except ClickException as problem:
         say_error(problem.format_message(), hint=_usage_hint(args))
         return 1
@@ -149,6 +148,8 @@ def _system_text(problem: OSError) -> str:
 
 def _usage_hint(args: Sequence[str]) -> str:
     verb = next((arg for arg in args if arg in VERBS), None)
+    if verb is None and (alike := get_close_matches(next(iter(args), ""), VERBS, n=1)):
+        return f"paceline {alike[0]}"
     if verb in ("study", "plan") and "--" not in args:
         return f"paceline {verb} [options] SCRIPT -- script args (arguments of the script go after --)"
     return f"paceline {verb} --help" if verb else "paceline --help"
