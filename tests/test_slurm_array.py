@@ -23,7 +23,7 @@ from paceline.run.trial import Bench
 from paceline.slurm import Array, Job, checked_allocation, sbatch_script
 from paceline.slurm_array import array_of, submission_text
 from paceline.slurm_state import JobState, ended_text, job_from_sacct, job_from_scontrol, log_name, phase
-from paceline.store.claims import Holder, claim, clear_claims, holders
+from paceline.store.claims import Holder, claim, clear_claims, holders, tasks_with
 from paceline.store.lock import locked, shared
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import commit, read_results
@@ -226,6 +226,26 @@ def test_a_task_that_was_put_back_takes_up_what_it_held(sharing):
     claim(sharing.folder, TODO[0].id, 1, holder(1))
     sharing.states[1] = replace(sharing.states[1], restarts=1)
     assert sharing.task(1, restarts=1) == Share(4, 0)
+
+
+def test_a_trial_that_two_tasks_were_lost_with_is_left_and_said(sharing):
+    """A training longer than its time would otherwise use up every task of the array."""
+    for number, task in ((1, 2), (2, 3)):
+        claim(sharing.folder, TODO[0].id, number, holder(task))
+    sharing.states[2] = replace(sharing.states[2], state="TIMEOUT")
+    of_it = sharing.task(1)
+    assert (of_it.ran, of_it.left) == (3, 1)
+    assert of_it.why == (
+        f"trial {TODO[0].id} was begun by tasks 12_2 and 12_3, which were lost: is --time long enough for it?"
+    )
+
+
+def test_a_task_that_is_preempted_again_and_again_is_one_task(sharing):
+    for restarts in range(5):
+        claim(sharing.folder, TODO[0].id, restarts + 1, holder(1, restarts))
+    assert tasks_with(sharing.folder, TODO[0].id) == ["12_1"]
+    sharing.states[1] = replace(sharing.states[1], restarts=5)
+    assert sharing.task(1, restarts=5) == Share(4, 0)
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "SUSPENDED"])

@@ -4,6 +4,7 @@ claimed     before a trial begins its name is claimed; of several tasks that try
 lost        a claim holds while Slurm says that its task runs, as often started as when it claimed. Otherwise the
             task is lost and the next one who looks takes its trial: no clock is compared, no heartbeat is trusted
 time        after its first trial a task begins another only if that fits into what is left of its time
+given up    a trial that two tasks were lost with: a training longer than --time would use up every task for nothing
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from paceline.run.study import Listener, progress_of
 from paceline.run.trial import Bench, run_trial
 from paceline.slurm import signal_lead_s
 from paceline.slurm_state import JobState, phase
-from paceline.store.claims import Holder, claim, holders
+from paceline.store.claims import Holder, claim, holders, tasks_with
 from paceline.store.git_state import note_git_state
 from paceline.store.lock import shared
 from paceline.store.paths import StudyFolder
@@ -28,6 +29,8 @@ from paceline.store.trial_files import is_complete, read_results
 from paceline.units import duration_text
 
 __all__ = ["Share", "free_trials", "holder_of", "run_share"]
+
+_MOST_LOST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,8 @@ def run_share(folder: StudyFolder, study: Study, *, own: Holder, bench: Bench, l
             left_s = _left_s(own.task) if ran else None
             trial, why = None, None
             for free, number in free_trials(folder, todo):
-                reason = _unfit(free, expected_wall_s(free.point, results, study), left_s=left_s, bench=bench)
+                needs_s = expected_wall_s(free.point, results, study)
+                reason = _given_up(folder, free) or _unfit(free, needs_s, left_s=left_s, bench=bench)
                 why = why or reason
                 if reason is None and claim(folder, free.id, number, own):
                     trial = free
@@ -82,6 +86,14 @@ def run_share(folder: StudyFolder, study: Study, *, own: Holder, bench: Bench, l
             result = run_trial(folder, study, trial, bench=bench, stepped=partial(listener.stepped, trial))
             ran += 1
             listener.ended(result, progress_of(plan, (*results, result), study))
+
+
+def _given_up(folder: StudyFolder, trial: Trial) -> str | None:
+    """Why no task should begin this trial again: too many were lost with it. A task that was put back is the same."""
+    tasks = tasks_with(folder, trial.id)
+    if len(tasks) < _MOST_LOST:
+        return None
+    return f"trial {trial.id} was begun by tasks {' and '.join(tasks)}, which were lost: is --time long enough for it?"
 
 
 def _unfit(trial: Trial, needs_s: float, *, left_s: float | None, bench: Bench) -> str | None:

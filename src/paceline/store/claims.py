@@ -16,7 +16,7 @@ from paceline.errors import StudyError
 from paceline.store.atomic import make_folder
 from paceline.store.paths import StudyFolder
 
-__all__ = ["Holder", "claim", "clear_claims", "holders"]
+__all__ = ["Holder", "claim", "clear_claims", "holders", "tasks_with"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,13 @@ def holders(folder: StudyFolder) -> dict[str, tuple[int, Holder | None]]:
         if trial_id and number.isdigit():
             newest[trial_id] = max(int(number), newest.get(trial_id, 0))
     return {trial_id: (number, _held(folder, trial_id, number)) for trial_id, number in newest.items()}
+
+
+def tasks_with(folder: StudyFolder, trial_id: str) -> list[str]:
+    """The tasks that ever claimed a trial, each once."""
+    numbers = [name.rpartition(".") for name in _names(folder)]
+    held = [_held(folder, trial_id, int(number)) for own, _, number in numbers if own == trial_id]
+    return sorted({holder.task for holder in held if holder is not None})
 
 
 def claim(folder: StudyFolder, trial_id: str, number: int, holder: Holder) -> bool:
