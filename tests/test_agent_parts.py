@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from paceline_agent import files
 from paceline_agent.__main__ import is_out_of_memory
+from paceline_agent.cycle import rarest
 from paceline_agent.exchange import Exchanges
 from paceline_agent.guard import guarded
 from paceline_agent.loader import batch_length, fingerprint
-from paceline_agent.recorder import Recorder, last_of_cycle
+from paceline_agent.recorder import Recorder
 from paceline_agent.settings import VARIABLE, settings_from_environment
 
 
@@ -53,12 +54,38 @@ def test_an_optimizer_that_is_replaced_is_replaced_here_too():
     assert closes(recorder, {"new": Optimizer()}, 3) == ["new"] * 3
 
 
+def in_order(recorder, names, optimizers):
+    """Which of these steps, as indices, ended a training step."""
+    return [index for index, name in enumerate(names) if recorder.ends_step(optimizers[name])]
+
+
+@pytest.mark.parametrize("critic", [2, 3, 5, 10])
+def test_a_critic_that_steps_several_times_for_each_generator_step_ends_no_step(critic):
+    names = ("d" * critic + "g") * 12
+    recorder = Recorder()
+    ended = in_order(recorder, names, {"d": Optimizer(), "g": Optimizer()})
+    known = [index for index in ended if index > 2 * critic]
+    assert known == [index for index, name in enumerate(names) if name == "g" and index > 2 * critic]
+    assert recorder.cycle.most == 2
+
+
+@pytest.mark.parametrize("first", [6, 30, 200])
+def test_a_second_phase_with_an_optimizer_of_its_own_ends_its_steps(first):
+    names = "a" * first + "b" * 60
+    ended = in_order(Recorder(), names, {"a": Optimizer(), "b": Optimizer()})
+    assert ended[-40:] == list(range(first + 20, first + 60))
+
+
+def test_five_optimizers_in_turn_end_a_step_with_the_fifth():
+    ended = in_order(Recorder(), "abcde" * 10, {name: Optimizer() for name in "abcde"})
+    assert [index for index in ended if index >= 10] == list(range(14, 50, 5))
+
+
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
-def test_the_last_of_a_cycle_stepped_just_before_the_first_repetition(order):
-    found = last_of_cycle(order)
-    assert found in order
-    if len(set(order)) == len(order):
-        assert found == order[-1]
+def test_the_rarest_is_no_more_frequent_than_any_and_the_last_of_its_equals(order):
+    found = rarest(order)
+    equals = [name for name in order if order.count(name) == min(map(order.count, order))]
+    assert found == equals[-1]
 
 
 def test_a_step_is_from_end_to_end_and_the_first_has_no_beginning():

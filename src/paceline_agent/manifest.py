@@ -40,6 +40,7 @@ def manifest(agent: Agent) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "start_s": agent.started_s,
         "optimizer": _optimizer(agent.optimizer),
+        "optimizers": agent.recorder.cycle.most,
         "parameters": sum(p.numel() for p in parameters),
         "gradient_bytes": sum(p.numel() * p.element_size() for p in parameters if p.requires_grad),
         "ddp": ddp is not None,

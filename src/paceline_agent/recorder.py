@@ -9,13 +9,11 @@ Whatever happens between two post hooks of the anchoring optimizer is booked to 
 
 from __future__ import annotations
 
-import weakref
 from time import monotonic, perf_counter
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, Optional
 
-T = TypeVar("T")
+from paceline_agent.cycle import Cycle
 
-_DISCOVERY = 4  # optimizer steps after which it is clear which optimizer ends a step
 _LOOK_EVERY = 4  # at most: of short steps, in how many the stamps are read; it costs 0.1 ms with cold caches
 _FEWEST_LOOKS = 8  # in a trial
 _LONG_STEP_S = 0.02  # in steps of this length and longer they are read every time
@@ -40,8 +38,7 @@ class Recorder:
         self.closed_at: Optional[float] = None
         self.backward_end = 0.0
         self.loader_seen = False
-        self._order: list[weakref.ref[Any]] = []
-        self._anchor: Optional[weakref.ref[Any]] = None
+        self.cycle = Cycle()
         self._open()
 
     def _open(self) -> None:
@@ -55,18 +52,8 @@ class Recorder:
         self.loss: Any = None
 
     def ends_step(self, optimizer: Any) -> bool:
-        """Whether this optimizer's step ends the training step: with several optimizers, the last of the cycle.
-        Until the cycle is known every one does; those steps are warm-up."""
-        if self._anchor is not None:
-            anchor = self._anchor()
-            if anchor is not None:
-                return anchor is optimizer
-            self._anchor, self._order = None, []
-        self._order.append(weakref.ref(optimizer))
-        if len(self._order) < _DISCOVERY:
-            return True
-        self._anchor = last_of_cycle(self._order)
-        return self._anchor() is optimizer
+        """Whether this optimizer's step ends the training step."""
+        return self.cycle.ends(optimizer)
 
     def close_step(self, now: float, optimizer_s: float, marker: Any = None) -> None:
         """Close the open step at `now` (perf_counter) and open the next one."""
@@ -145,13 +132,3 @@ class Recorder:
                 marker,
             ) in self.steps
         ]
-
-
-def last_of_cycle(order: list[T]) -> T:
-    """Of the optimizers in the order in which they stepped, the one that stepped just before the first repetition."""
-    seen: set[T] = set()
-    for index, name in enumerate(order):
-        if name in seen:
-            return order[index - 1]
-        seen.add(name)
-    return order[-1]
