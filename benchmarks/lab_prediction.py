@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -79,6 +80,7 @@ def main() -> None:
             "load_after": os.getloadavg(), "real_time": args.real_time,
         }  # fmt: skip
         (args.out / f"machine-{stage}.json").write_text(json.dumps(machine, indent=1) + "\n")
+    shutil.rmtree(args.out / "scratch", ignore_errors=True)
     print(verdict(args.out, cells))
 
 
