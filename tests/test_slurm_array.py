@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from paceline.cli import slurm_task
+from paceline.cli.slurm_cmd import why_left
 from paceline.errors import StudyError, StudyInUse, UsageError
 from paceline.launch import slurm_client
 from paceline.launch.replay import ReplayLauncher
@@ -296,6 +297,24 @@ def test_who_runs_the_last_trial_ends_the_study_and_empties_the_queue(of_it, end
     monkeypatch.setattr(slurm_task, "refuse_nothing", lambda folder, analysis: None)
     slurm_task.measure_share(StudyFolder(tmp_path), TRAININGS, task="12_1", bench=None, json=False)
     assert did == (["scancel 12", "analysed"] if ends else [])
+
+
+def test_who_follows_is_told_why_tasks_left_trials(tmp_path):
+    folder = StudyFolder(tmp_path)
+    folder.slurm.mkdir()
+    array = JobState("12", "COMPLETED", tasks=(JobState("12", "COMPLETED", task="1"),), task="1")
+    assert why_left(folder, array) is None
+    (folder.slurm / "job-12_1.log").write_text(
+        "paceline: task 12_1 ran 1 trial, 0 are left or with other tasks\n"
+    )
+    assert why_left(folder, array) is None
+    said = "paceline: task 12_2 ran 1 trial, 3 are left or with other tasks; trial t-4 would take about 2 h\n"
+    (folder.slurm / "job-12_2.log").write_text(said)
+    assert why_left(folder, array) == "trial t-4 would take about 2 h"
+    (folder.slurm / "job-7.log").write_text(
+        "  ok in 3 s\nstopped by the budget: 90 of 100 device seconds\nReport: s\n"
+    )
+    assert why_left(folder, JobState("7", "COMPLETED")) == "stopped by the budget: 90 of 100 device seconds"
 
 
 # ------------------------------------------------------------------ what Slurm says of an array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ from paceline.store.study_file import read_study
 from paceline.store.trial_files import read_results
 from paceline.store.worker_files import text_tail
 
-__all__ = ["on_slurm"]
+__all__ = ["on_slurm", "why_left"]
 
 _ENDED_BY_OTHERS = {"TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "REVOKED"}
 _INTERRUPTED = 130
@@ -175,17 +176,25 @@ def _refuse_changes(folder: StudyFolder, study: Study, job: JobState, *, retry_f
 
 def _say_end(folder: StudyFolder, job: JobState, left: int, *, again: str) -> None:
     """Why the job ended before the study did, and how to go on."""
-    text = ended_text(job, left=left)
+    why = why_left(folder, job)
+    text = f"{ended_text(job, left=left)}{f' ({why})' if why else ''}"
     log = folder.slurm / log_name(job)
     if job.state == "COMPLETED":
-        last = next((line for line in reversed(text_tail(log).splitlines()) if "stopped by" in line), "")
-        _say(f"{text}{f' ({last.strip()})' if last else ''}")
+        _say(text)
         return
     if job.state in _ENDED_BY_OTHERS or job.exit_code == _INTERRUPTED or job.state == "GONE":
         raise Interrupted(text, hint=f"{again} submits the rest")
     lines = [line for line in text_tail(log).splitlines() if line.strip()]
     said = "\n".join(f"  | {line}" for line in lines[-5:])
     raise PacelineError(f"{text}\n{said}" if said else text, hint=f"read {log}, then {again}")
+
+
+def why_left(folder: StudyFolder, job: JobState) -> str | None:
+    """What a desk inside the job, or inside a task of it, said about trials that it left; None when none did."""
+    logs = sorted(folder.slurm.glob(f"job-{job.id}_*.log")) if job.tasks else [folder.slurm / log_name(job)]
+    lines = [line.strip() for log in logs for line in text_tail(log).splitlines()]
+    said = [re.search(r"(^stopped by .*|(?<=with other tasks; ).*)", line) for line in lines]
+    return next((match[0] for match in said if match), None)
 
 
 def _nodes_text(job: str, facts: Sequence[Facts]) -> str:
