@@ -123,7 +123,7 @@ def _baselines(found: Convergence) -> Iterator[str]:
     level = [value.value for _, value in others]
     best = max(level) if found.rises else min(level)
     good = [one.label for one in _by_workers(found) if _beats(one.metric, best, rises=found.rises)]
-    yield f"to beat: {told}; surely better than each: {'; '.join(good) or 'none'}"
+    yield f"to beat: {told}; better than each on the data that judge every epoch: {'; '.join(good) or 'none'}"
 
 
 def _beats(value: Estimate | None, level: float, *, rises: bool) -> bool:
