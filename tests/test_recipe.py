@@ -184,9 +184,9 @@ def test_a_loss_is_judged_beside_its_baselines():
     assert told[1].endswith(
         "0.1500 (0.1000 to 0.2000) worse than the first after epoch 10: these seeds cannot tell"
     )
-    assert (
-        told[2]
-        == "to beat: mean_angle_mse 0.300, ridge_mse 0.100; better than each on the data that judge every epoch: 1 workers"
+    assert told[2] == (
+        "to beat: mean_angle_mse 0.300, ridge_mse 0.100; "
+        "better than each on the data that judge every epoch: 1 workers"
     )
 
 
