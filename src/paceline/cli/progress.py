@@ -50,8 +50,9 @@ class PlainLines:
 
     def ended(self, result: TrialResult, progress: Progress) -> None:
         point = result.trial.point
-        step = estimate_text(step_estimate(point, progress.results, self._study), factor=1e3)
-        said = f"step {step} ms" if result.state == "ok" else result.reason
+        step = step_estimate(point, progress.results, self._study)
+        said = "too few steps to measure" if step is None else f"step {estimate_text(step, factor=1e3)} ms"
+        said = said if result.state == "ok" else result.reason or result.state
         name = "" if result.trial.id == self._last else f"{result.trial.id}: "
         took = f"{name}{result.state} in {duration_text(result.wall_s)}"
         print(f"  {took}: {said}", file=self._file, flush=True)
