@@ -145,6 +145,23 @@ def test_advice_is_about_the_batch_of_the_sentence():
     assert {r.per_worker_batch for r in found.recommendations if r.goal != "next-measurement"} == {256}
 
 
+def test_advice_is_about_the_backend_of_the_sentence_or_there_is_none():
+    """nccl is faster, but one of its batches gains more than its workers allow: gloo's advice is no substitute."""
+    speed = {"gloo": 1.0, "nccl": 0.8}
+    found = _analysis(
+        lambda p: (
+            speed[p.backend] * (0.07 if (p.backend, p.workers, p.per_worker_batch) == ("nccl", 2, 8) else 0.1)
+        ),
+        workers=(1, 2),
+        per_worker_batch=(8, 32),
+        backends=("gloo", "nccl"),
+    )
+    assert "32 per worker, nccl" in found.verdict
+    option = next(o for o in found.decision.options if o.workers == 2)
+    point = next(p for p in found.points if p.point.id == "w2-b32-nccl")
+    assert option.time_s.value == pytest.approx(point.step_s.value * 1e6 / 64)
+
+
 def test_strong_scaling_gets_advice_and_its_global_batch_stays():
     found = _analysis(
         lambda p: 0.02 + 0.0005 * p.per_worker_batch,

@@ -75,14 +75,15 @@ def answers(
         part = _series(group, kind, cluster, ask, epochs, alone=len(ordered) == 1)
         if part is None:
             continue
+        first = found.fit is None  # advice and choice are about the series that is told, or nothing
         found = Answers(
-            fit=part.fit if found.fit is None else found.fit,
+            fit=part.fit if first else found.fit,
             projections=found.projections + part.projections,
             refusals=found.refusals + part.refusals,
-            recommendations=found.recommendations or part.recommendations,
+            recommendations=part.recommendations if first else found.recommendations,
             convergence=found.convergence,
             findings=found.findings + part.findings,
-            decision=found.decision or part.decision,
+            decision=part.decision if first else found.decision,
         )
     strangers = tuple(
         Refusal(
@@ -142,7 +143,8 @@ def _series(
     refused += [r for p in projected if (r := too_wide(p, observed)) is not None]
     advice: tuple[Recommendation, ...] = ()
     choice: Decision | None = None
-    if not incomparable(observed.profiles) and then == NO_CHANGE:  # advice is about the training as it is
+    told = told_curve(observed.profiles)
+    if not incomparable(told) and then == NO_CHANGE:  # advice is about the training as it is
         advice = recommendations(law, projected, epochs=epochs, prices=ask.prices, cores=_cores(cluster))
         choice = _decision(law, projected, epochs, ask, advice)
     advice = tuple(replace(r, text=which + r.text) for r in advice)
