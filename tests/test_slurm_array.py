@@ -18,7 +18,7 @@ from paceline.launch.slurm_nodes import task_here
 from paceline.plan import plan_study
 from paceline.records import Allocation, Goal, Study, Workload
 from paceline.run import share
-from paceline.run.share import Share, free_trials, holder_of, run_share
+from paceline.run.share import Share, holder_of, is_share_left, run_share
 from paceline.run.study import Silent
 from paceline.run.trial import Bench
 from paceline.slurm import Array, Job, checked_allocation, sbatch_script
@@ -168,7 +168,7 @@ class Sharing:
     def __init__(self, root, monkeypatch):
         self.folder = StudyFolder(root)
         self.states = {task: JobState("12", "RUNNING", name="paceline-t", task=str(task)) for task in (1, 2)}
-        self.ran = []
+        self.ran, self.clock = [], FakeClock()
         self.before_trial = lambda trial: None
         monkeypatch.setattr(share, "job_state", self.job_state)
         monkeypatch.setattr(share, "run_trial", self.run_trial)
@@ -191,9 +191,7 @@ class Sharing:
 
     def task(self, number, restarts=0, refusal=None):
         self.folder.trials.mkdir(exist_ok=True)
-        bench = Bench(
-            ReplayLauncher(self.folder.root), "py", 1, Path("a"), None, FakeClock(), refusal=refusal
-        )
+        bench = Bench(ReplayLauncher(self.folder.root), "py", 1, Path("a"), None, self.clock, refusal=refusal)
         own = replace(holder(number), restarts=restarts)
         return run_share(self.folder, TRAININGS, own=own, bench=bench, listener=Silent())
 
@@ -249,7 +247,27 @@ def test_a_task_that_is_preempted_again_and_again_is_one_task(sharing):
     assert sharing.task(1, restarts=5) == Share(4, 0)
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "SUSPENDED"])
+def test_a_task_that_is_about_to_end_is_waited_for(sharing):
+    """What it holds is complete in a moment, or lost: whoever left now might be the last one."""
+    claim(sharing.folder, TODO[0].id, 1, holder(2))
+    sharing.states[2] = replace(sharing.states[2], state="COMPLETING")
+
+    def pause(seconds):
+        sharing.states[2] = replace(sharing.states[2], state="CANCELLED")
+
+    sharing.clock.pause = pause
+    assert is_share_left(sharing.folder, TODO[:1])
+    assert sharing.task(1) == Share(4, 0)
+
+
+def test_a_task_that_never_comes_to_its_end_is_not_waited_for_for_ever(sharing):
+    claim(sharing.folder, TODO[0].id, 1, holder(2))
+    sharing.states[2] = replace(sharing.states[2], state="COMPLETING")
+    assert sharing.task(1) == Share(3, 1)
+    assert sharing.clock.now == 180.0
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
 def test_what_a_living_task_holds_is_left_to_it(sharing, state):
     claim(sharing.folder, TODO[0].id, 1, holder(2))
     sharing.states[2] = replace(sharing.states[2], state=state)
@@ -260,7 +278,8 @@ def test_what_a_living_task_holds_is_left_to_it(sharing, state):
 def test_while_slurm_does_not_answer_nobody_is_lost(sharing):
     claim(sharing.folder, TODO[0].id, 1, holder(2))
     sharing.states = SlurmSilent("timed out")
-    assert TODO[0].id not in [trial.id for trial, _ in free_trials(sharing.folder, TODO)]
+    assert not is_share_left(sharing.folder, TODO[:1])
+    assert is_share_left(sharing.folder, TODO)
 
 
 def test_a_trial_whose_end_is_seen_late_is_not_run_again(sharing, monkeypatch):

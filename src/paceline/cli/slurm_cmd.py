@@ -29,7 +29,7 @@ from paceline.preflight import Facts
 from paceline.records import Study
 from paceline.run.clock import SystemClock
 from paceline.run.missing import missing
-from paceline.run.share import free_trials
+from paceline.run.share import is_share_left
 from paceline.run.slurm import attached, follow, hand_in, job_name, write_script
 from paceline.run.trial import Bench
 from paceline.slurm_state import JobState, ended_text, log_name, phase, status_text
@@ -59,7 +59,7 @@ def on_slurm(
     elif inside_allocation():
         study, task = replace(study, threads=bench.threads), task_here(os.environ)
         if task is not None:
-            if free_trials(folder, missing(plan_study(study), read_results(folder), study)):
+            if is_share_left(folder, missing(plan_study(study), read_results(folder), study)):
                 measure_share(folder, study, task=task, bench=slurm_bench(folder, study, bench), json=json)
             else:
                 _say(f"task {task}: no trial is left that no other task has taken")

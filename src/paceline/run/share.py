@@ -2,7 +2,8 @@
 
 claimed     before a trial begins its name is claimed; of several tasks that try at once one succeeds
 lost        a claim holds while Slurm says that its task runs, as often started as when it claimed. Otherwise the
-            task is lost and the next one who looks takes its trial: no clock is compared, no heartbeat is trusted
+            task is lost and the next one who looks takes its trial: no clock is compared, no heartbeat is trusted.
+            Who finds a task about to end (COMPLETING) waits for what becomes of its trial
 time        after its first trial a task begins another only if that fits into what is left of its time
 given up    a trial that two tasks were lost with: a training longer than --time would use up every task for nothing
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from paceline.launch.slurm_client import SlurmSilent, job_state
 from paceline.plan import plan_study
@@ -28,9 +30,13 @@ from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import is_complete, read_results
 from paceline.units import duration_text
 
-__all__ = ["Share", "free_trials", "holder_of", "run_share"]
+__all__ = ["Share", "holder_of", "is_share_left", "run_share"]
 
 _MOST_LOST = 2
+_LOOK_S = 5.0
+_ENDING_S = 180.0  # Slurm may take minutes to make sure that nothing of a task is left
+
+How = Literal["free", "ending", "held"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +48,29 @@ class Share:
     why: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Claimed:
+    """A trial, the number that the next claim on it would have, and how it is held now."""
+
+    trial: Trial
+    number: int
+    how: How
+
+
 def holder_of(task: str, environment: Mapping[str, str]) -> Holder:
     """This task as one who claims trials, as Slurm described it to its processes."""
     restarts = int(environment.get("SLURM_RESTART_COUNT", "0"))
     return Holder(task, restarts, environment.get("SLURM_JOB_NAME", ""))
 
 
-def free_trials(folder: StudyFolder, todo: Sequence[Trial]) -> list[tuple[Trial, int]]:
-    """Of these trials those that no living task holds, each with the number that a claim on it would have."""
-    held = holders(folder)
-    living = _living(holder for _, holder in held.values() if holder is not None)
-    free = []
-    for trial in todo:
-        number, holder = held.get(trial.id, (0, None))
-        unreadable = number > 0 and holder is None  # it may be a living one's
-        if holder not in living and not unreadable:
-            free.append((trial, number + 1))
-    return free
+def is_share_left(folder: StudyFolder, todo: Sequence[Trial]) -> bool:
+    """Whether a task has reason to stay: a trial that nobody holds, or whose holder is about to end."""
+    return any(claimed.how != "held" for claimed in _claims_on(folder, todo))
 
 
 def run_share(folder: StudyFolder, study: Study, *, own: Holder, bench: Bench, listener: Listener) -> Share:
     """Run missing trials that nobody holds until there is none, or no time. Other tasks do the same meanwhile."""
-    plan, ran = plan_study(study), 0
+    plan, ran, waited_s = plan_study(study), 0, 0.0
     with shared(folder):
         note_git_state(folder, study)
         while True:
@@ -71,14 +78,21 @@ def run_share(folder: StudyFolder, study: Study, *, own: Holder, bench: Bench, l
             todo = missing(plan, results, study)
             left_s = _left_s(own.task) if ran else None
             trial, why = None, None
-            for free, number in free_trials(folder, todo):
-                needs_s = expected_wall_s(free.point, results, study)
-                reason = _given_up(folder, free) or _unfit(free, needs_s, left_s=left_s, bench=bench)
+            claims = _claims_on(folder, todo)
+            for found in (found for found in claims if found.how == "free"):
+                needs_s = expected_wall_s(found.trial.point, results, study)
+                reason = _given_up(folder, found.trial) or _unfit(
+                    found.trial, needs_s, left_s=left_s, bench=bench
+                )
                 why = why or reason
-                if reason is None and claim(folder, free.id, number, own):
-                    trial = free
+                if reason is None and claim(folder, found.trial.id, found.number, own):
+                    trial = found.trial
                     break
             if trial is None:
+                if waited_s < _ENDING_S and any(found.how == "ending" for found in claims):
+                    bench.clock.pause(_LOOK_S)
+                    waited_s += _LOOK_S
+                    continue
                 return Share(ran, len(todo), why)
             if is_complete(folder, trial.id):  # by a task that has ended since, and is seen only now
                 continue
@@ -105,9 +119,24 @@ def _unfit(trial: Trial, needs_s: float, *, left_s: float | None, bench: Bench) 
     return None if refused is None else f"trial {trial.id} {refused}"
 
 
-def _living(claimed: Iterable[Holder]) -> set[Holder | None]:
-    """Those whose task still works on what it claimed. While Slurm does not answer, all of them do."""
-    living: set[Holder | None] = set()
+def _claims_on(folder: StudyFolder, todo: Sequence[Trial]) -> list[_Claimed]:
+    """How these trials are claimed, each with the number that the next claim would have."""
+    held = holders(folder)
+    states = _states(holder for _, holder in held.values() if holder is not None)
+    found = []
+    for trial in todo:
+        number, holder = held.get(trial.id, (0, None))
+        how: How = "free" if number == 0 else "held"  # a claim that cannot be read may be a living one's
+        if holder is not None:
+            job = states.get(holder)
+            how = "free" if job is None else "ending" if job.state == "COMPLETING" else "held"
+        found.append(_Claimed(trial, number + 1, how))
+    return found
+
+
+def _states(claimed: Iterable[Holder]) -> dict[Holder, JobState]:
+    """The task of every holder that still works on what it claimed. While Slurm does not answer, all of them do."""
+    living: dict[Holder, JobState] = {}
     arrays: dict[str, list[Holder]] = {}
     for holder in claimed:
         arrays.setdefault(holder.task.partition("_")[0], []).append(holder)
@@ -115,16 +144,19 @@ def _living(claimed: Iterable[Holder]) -> set[Holder | None]:
         try:
             tasks = {f"{array}_{job.task}": job for job in job_state(array).tasks}
         except SlurmSilent:
-            living.update(own)
+            living |= {holder: JobState(holder.task, "RUNNING") for holder in own}
             continue
-        living.update(holder for holder in own if _works(tasks.get(holder.task), holder))
+        living |= {
+            holder: job
+            for holder in own
+            if (job := tasks.get(holder.task)) is not None and _works(job, holder)
+        }
     return living
 
 
-def _works(job: JobState | None, holder: Holder) -> bool:
-    if job is None or phase(job) != "running":
-        return False
-    return job.name in (None, holder.name) and job.restarts == holder.restarts
+def _works(job: JobState, holder: Holder) -> bool:
+    same = job.name in (None, holder.name) and job.restarts == holder.restarts
+    return same and phase(job) == "running"
 
 
 def _left_s(task: str) -> float | None:
