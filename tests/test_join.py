@@ -25,7 +25,7 @@ from paceline.launch.inspection import Asked, inspected
 from paceline.launch.join import Here, joined_study
 from paceline.launch.local import LocalLauncher
 from paceline.launch.processes import cores, tagged
-from paceline.launch.wire import node_handshake
+from paceline.launch.wire import WireLost, node_handshake
 from paceline.preflight import preflight_findings
 from paceline.records import Study, Workload
 from tests.desk import DESK, desk, environment, started_desk
@@ -311,6 +311,26 @@ def test_a_node_lost_while_it_is_looked_at_is_named_and_another_is_waited_for(ga
     told = capsys.readouterr().err
     assert "node 1 (straw, 127.0.0.1) was lost: the connection was closed" in told
     assert told.count("Type on 1 other node") == 2
+
+
+def test_a_node_whose_facts_cannot_be_read_is_lost_with_the_reason(gate):
+    def answer_nonsense():
+        with contextlib.closing(socket.create_connection(("127.0.0.1", gate.port))) as connection:
+            wire = node_handshake(connection, gate.token)
+            wire.send("hello", protocol=gate_module.PROTOCOL, host="straw", paceline="0")
+            while (message := wire.receive(10.0)) is not None and message.kind != "look":
+                pass
+            wire.send("facts", facts={"node": "one", "host": 7})
+            with contextlib.suppress(WireLost):
+                wire.receive(10.0)
+
+    thread = threading.Thread(target=answer_nonsense)
+    thread.start()
+    member = gate.admit(10.0)
+    (here,) = inspected(asked(), [member])
+    thread.join(timeout=10)
+    assert here.node == 0
+    assert "cannot be read" in member.lost
 
 
 def test_nodes_of_a_probe_are_looked_at_before_it_starts(tmp_path):

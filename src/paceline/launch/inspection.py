@@ -46,8 +46,12 @@ def inspected(asked: Asked, members: Sequence[Member]) -> tuple[Facts, ...]:
     for member in members:
         answer = _answer(member, "facts", _LOOK_S)
         if answer is not None:
+            try:
+                facts = record_from(Facts, answer.values.get("facts"))
+            except (TypeError, ValueError):
+                member.lose("what it says of itself cannot be read: it needs the desk's version of Paceline")
+                continue
             skew_s, error_s = _skew(member)
-            facts = record_from(Facts, answer.values["facts"])
             seen_as = _other(member.wire.peer_address, facts.address)
             found.append(
                 replace(
