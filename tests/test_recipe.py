@@ -169,6 +169,8 @@ def test_turnaround_counts_what_no_worker_shortens():
 
 def test_a_loss_is_judged_beside_its_baselines():
     beside = (
+        ("test_mse", Estimate(0.06)),
+        ("test_ridge_mse", Estimate(0.04)),
         ("mean_angle_mse", Estimate(0.3)),
         ("ridge_mse", Estimate(0.1)),
         ("val_correlation", Estimate(1.0)),
@@ -188,6 +190,7 @@ def test_a_loss_is_judged_beside_its_baselines():
         "to beat: mean_angle_mse 0.300, ridge_mse 0.100; "
         "better than each on the data that judge every epoch: 1 workers"
     )
+    assert told[3] == "1 workers, held out and judged once: test_mse 0.0600, test_ridge_mse 0.0400"
 
 
 def test_the_rule_of_every_batch_is_said_and_their_condition_once():

@@ -26,6 +26,7 @@ from paceline_workloads.data.images import archive
 from paceline_workloads.networks.convolutional import DigitNetwork, PilotNetwork
 from paceline_workloads.networks.resnet import resnet18
 from paceline_workloads.networks.vision_transformer import VisionTransformer
+from paceline_workloads.training import metrics
 from paceline_workloads.training.augment import moved
 from paceline_workloads.training.options import options
 from tests.desk import environment
@@ -352,6 +353,15 @@ def test_one_process_without_a_launcher_learns_the_drawn_digits(tmp_path):
     assert "generated digits, not on MNIST" in done.stdout
     last = json.loads((tmp_path / "m.jsonl").read_text().splitlines()[1])
     assert last["val_accuracy"] > 0.8
+
+
+def test_what_is_held_out_is_marked_once_and_sizes_are_not(monkeypatch):
+    marked = {}
+    monkeypatch.setattr(metrics, "mark", marked.__setitem__)
+    metrics.note(None, "start", {"test_samples": 300})
+    metrics.note(None, "epoch", {"val_mse": 0.1, "loss": float("nan")})
+    metrics.note(None, "end", {"test_mse": 0.2, "peak_memory_bytes": 1})
+    assert marked == {"val_mse": 0.1, "test_mse": 0.2}
 
 
 def test_missing_data_end_with_one_sentence_and_no_traceback(tmp_path):

@@ -20,7 +20,7 @@ _VERDICTS = {
     "worse": "surely",
     "cannot tell": "these seeds cannot tell",
 }
-_JUDGED = "val_"
+_JUDGED, _HELD_OUT = "val_", "test_"
 _MOSTLY = 0.9  # of the time from launch to end, where a data set is large enough for workers to matter
 
 
@@ -38,6 +38,7 @@ def metric(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
         also = "".join(f", last {n} {range_text(v)}" for n, v in c.beside if n.startswith(_JUDGED))
         yield f"{c.label}: best {found.metric} {best}{also}{against}{lost}"
     yield from _baselines(found)
+    yield from _held_out(found)
 
 
 def plateau(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
@@ -116,7 +117,9 @@ def _baselines(found: Convergence) -> Iterator[str]:
     """What needs no network: metrics of the same kind that were marked beside it, and who is better than all."""
     kind = (found.metric or "").rpartition("_")[2]
     known = found.comparisons[0].beside if found.comparisons else ()
-    others = [(n, v) for n, v in known if n.rpartition("_")[2] == kind and not n.startswith(_JUDGED)]
+    others = [
+        (n, v) for n, v in known if n.rpartition("_")[2] == kind and not n.startswith((_JUDGED, _HELD_OUT))
+    ]
     if not others:
         return
     told = ", ".join(f"{name} {range_text(value)}" for name, value in others)
@@ -124,6 +127,13 @@ def _baselines(found: Convergence) -> Iterator[str]:
     best = max(level) if found.rises else min(level)
     good = [one.label for one in _by_workers(found) if _beats(one.metric, best, rises=found.rises)]
     yield f"to beat: {told}; better than each on the data that judge every epoch: {'; '.join(good) or 'none'}"
+
+
+def _held_out(found: Convergence) -> Iterator[str]:
+    """What nobody looked at before the end; the baselines of those data stand beside."""
+    for c in _by_workers(found):
+        if judged := [f"{n} {range_text(v)}" for n, v in c.beside if n.startswith(_HELD_OUT)]:
+            yield f"{c.label}, held out and judged once: {', '.join(judged)}"
 
 
 def _beats(value: Estimate | None, level: float, *, rises: bool) -> bool:

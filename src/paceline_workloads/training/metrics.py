@@ -17,6 +17,8 @@ except ImportError:  # these scripts run without Paceline too
 
 __all__ = ["note"]
 
+_HELD_OUT = "test_"  # judged once, at the end
+
 
 def note(path: Path | None, record: str, values: Mapping[str, object]) -> None:
     """Append one line. Numbers that JSON has no word for (a loss that is lost) become null."""
@@ -24,10 +26,10 @@ def note(path: Path | None, record: str, values: Mapping[str, object]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps({"record": record, **{key: _plain(v) for key, v in values.items()}}) + "\n")
-    if record == "epoch":
-        for name, value in values.items():
-            if isinstance(value, int | float) and math.isfinite(value):
-                mark(name, float(value))
+    for name, value in values.items():
+        said = record == "epoch" or (record == "end" and name.startswith(_HELD_OUT))
+        if said and isinstance(value, int | float) and math.isfinite(value):
+            mark(name, float(value))
 
 
 def _plain(value: object) -> object:
