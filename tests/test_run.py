@@ -68,6 +68,9 @@ def test_the_price_of_a_trial_is_that_of_its_own_point_else_of_the_nearest():
     assert expected_wall_s(PLAN.points[0], done, STUDY) == 7.0
     assert expected_wall_s(PLAN.points[1], done, STUDY) == 7.0
     assert device_s([*done, result(PLAN.trials[1], wall_s=5.0)]) == 7.0 + 2 * 5.0
+    lost = result(PLAN.trials[1], state="crashed", reason="node 1 was lost", wall_s=2.0)
+    assert expected_wall_s(PLAN.points[1], [*done, lost], STUDY) == 7.0  # what ends early is no measure
+    assert expected_wall_s(PLAN.points[1], [lost], STUDY) == 2.0
 
 
 # ------------------------------------------------------------------ when a trial is over

@@ -56,13 +56,14 @@ def step_estimate(point: Point, results: Sequence[TrialResult], study: Study) ->
 
 
 def expected_wall_s(point: Point, results: Sequence[TrialResult], study: Study) -> float:
-    """How long the next trial of this point will take, as far as is known."""
-    own = [result.wall_s for result in results if result.trial.point.id == point.id]
+    """How long the next trial of this point will take, as far as is known; one cut short by a fault tells little."""
+    known = [result for result in results if result.state == "ok"] or results
+    own = [result.wall_s for result in known if result.trial.point.id == point.id]
     if own:
         return median(own)
-    if results:
-        nearest = min(abs(result.trial.point.workers - point.workers) for result in results)
-        return median(r.wall_s for r in results if abs(r.trial.point.workers - point.workers) == nearest)
+    if known:
+        nearest = min(abs(result.trial.point.workers - point.workers) for result in known)
+        return median(r.wall_s for r in known if abs(r.trial.point.workers - point.workers) == nearest)
     return assumed_wall_s(study, point)
 
 
