@@ -159,6 +159,7 @@ def agent_troubles(group: Launches, profile: Profile) -> Iterator[Finding]:
             f"{duration_text(step.value)} step",
             value=cost.value,
             threshold=max(OVERHEAD_S, OVERHEAD_RATIO * step.value),
+            hint="longer steps (a larger batch) have less of it; on a busy machine it holds what others took",
         )
     problems = {
         str(text)
