@@ -117,7 +117,7 @@ def _cut(path):
     [
         (lambda own: (own / "study.toml").write_text("workers = [1,"), "Nothing can be shown yet"),
         (lambda own: (own / "study.toml").unlink(), "has no study.toml"),
-        (lambda own: shutil.rmtree(own / "trials"), "Nothing could be measured"),
+        (lambda own: shutil.rmtree(own / "trials"), "Nothing was measured"),
         (lambda own: _cut(own / "trials" / TRIALS[0] / "trial.json"), "cannot be read and is left out"),
         (lambda own: _cut(own / "trials" / TRIALS[0] / "worker-0.jsonl"), "workers"),
         (lambda own: (own / "plan.json").write_text("{"), "Use 2 workers"),
