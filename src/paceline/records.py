@@ -222,7 +222,7 @@ class Split:
     buckets: tuple[BucketReady, ...] = ()
     backward_end_s: float | None = None
     missed_steps: int = 0  # of those to be measured: the script ended before them
-    slowest_input_s: float | None = None  # what the slowest worker waits for data beyond what the typical one does
+    slowest_input_s: float | None = None  # what that worker waits for data beyond what the typical one does
 
 
 # ---------------------------------------------------------------- what is concluded
