@@ -50,14 +50,16 @@ def test_a_node_that_dies_puts_the_job_back_and_the_study_goes_on(slurm, tmp_pat
 def test_what_a_task_on_a_dead_node_held_is_taken_by_another_before_it_is_back(slurm, tmp_path):
     """The node never comes back: the task that was put back has nothing to do any more, and leaves the queue."""
     (tmp_path / "train.py").write_text(TRAINING)
-    asked = ("--on", "slurm", "--nodes", "1", "--threads", "2", "--to-accuracy", "99", "--seeds", "2")
-    script = ("--seed-flag", "--seed", "--out", "s", "train.py", "--", "--epochs", "50")
+    asked = ("--on", "slurm", "--nodes", "1", "--threads", "2", "--to-accuracy", "0.5", "--seeds", "2")
+    script = ("--seed-flag", "--seed", "--out", "s", "train.py", "--", "--until", "go")
     study = Watching(*asked, *script, cwd=tmp_path)
     stepping(tmp_path / "s", "n1-w1-1", 1)
     job = stepping(tmp_path / "s", "n1-w1-2", 1)
     held = {holder.task: trial for trial, (_, holder) in holders(StudyFolder(tmp_path / "s")).items()}
     on_n2 = next(task for task in held if "NodeList=n2" in slurm.call("scontrol", "show", "job", task, "-o"))
     slurm.lose_node("n2")
+    wait_for(lambda: slurm.state(on_n2) == "PENDING", f"task {on_n2} put back", 240)
+    (tmp_path / "go").touch()
     assert study.end(600) == 0, study.said
     assert states_of(tmp_path / "s") == {"n1-w1-1": "ok", "n1-w1-2": "ok"}
     number, taken = holders(StudyFolder(tmp_path / "s"))[held[on_n2]]

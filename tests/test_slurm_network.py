@@ -68,14 +68,27 @@ def test_a_study_over_two_nodes_loses_nothing(late):
 def test_tasks_never_run_a_trial_twice_unless_one_was_lost(late):
     slurm, shared = late
     (shared.server / "tasks.py").write_text(TRAINING)
-    asked = ("--on", "slurm", "--nodes", "1", "--threads", "2", "--to-accuracy", "0.5", "--seeds", "4")
-    study = Watching(
-        *asked, "--array", "2", "--seed-flag", "--seed", "--out", "a", "tasks.py", cwd=shared.here
+    asked = (
+        "--on",
+        "slurm",
+        "--nodes",
+        "1",
+        "--threads",
+        "2",
+        "--to-accuracy",
+        "0.5",
+        "--seeds",
+        "4",
+        "--array",
+        "2",
     )
+    script = ("--seed-flag", "--seed", "--out", "a", "tasks.py", "--", "--until", "go")
+    study = Watching(*asked, *script, cwd=shared.here)
     trials = shared.server / "a" / "trials"
     wait_for(lambda: len(list(trials.glob("*/heartbeat-0"))) == 2, study.log, 300)
     job, before = jobs_of(shared.server / "a")[0], holders(StudyFolder(shared.server / "a"))
     slurm.call("scancel", "--signal=KILL", "--full", f"{job}_2")
+    (shared.server / "go").touch()
     assert study.end(600) == 0, study.said
     assert slurm.call("squeue", "--noheader") == ""
     assert states_of(shared.server / "a") == {f"n1-w1-{seed}": "ok" for seed in (1, 2, 3, 4)}
