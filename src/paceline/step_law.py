@@ -92,7 +92,7 @@ class Overlap:
     ready_ratio: Array
     end_ratio: float
     tail_share: Array  # of all bytes, in this bucket and those after it
-    streams: int | None = None  # exchanges under way together, latency under movement; None: all one after the other
+    streams: int | None = None  # exchanges under way together, latency under movement; None: one by one
 
 
 @dataclass(frozen=True, slots=True)
