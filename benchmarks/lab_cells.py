@@ -68,7 +68,7 @@ LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.015, 0.06, 25), (30, 60),
 LATE_RATIO = 1.5
 REAL = ("real-cnn", "real-mlp", "real-deep")
 REPEATED = ("real1", "real1b", "real1c")  # computing varies from launch to launch: three, as a study has them
-REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CPU = (0.6, 6), (90, 180), "25%"
+REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CPU, REAL_CORES = (0.6, 6), (90, 180), "25%", 0.25
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
 LAG_PROBE_SIZES = (1024, 8192, 32_768, 131_072, 524_288, 1_048_576)
 

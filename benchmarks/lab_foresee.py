@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean, median
 
-from lab_cells import REPEATED, Cells, family, sources
+from lab_cells import REAL_CORES, REPEATED, Cells, family, sources
 from paceline.answers import Ask, Cluster, answers
 from paceline.baselines import baseline_times
 from paceline.links_probe import link_from_probe
@@ -92,6 +92,7 @@ def profile_of(launches: list[Row]) -> Profile:
         exchanged_bytes_per_step=Estimate(float(row["bytes"])),
         buckets=tuple(BucketReady(int(size), ready) for size, ready in row["timeline"]["buckets"]),
         backward_end_s=row["timeline"]["backward_end_s"],
+        cpu_ratio=busy(row),
     )
 
 
@@ -101,6 +102,12 @@ def spread(steps: list[float]) -> Estimate:
     assert found is not None
     half = ((found.high or middle) - (found.low or middle)) / 2
     return Estimate(middle, middle - half, middle + half, len(steps))
+
+
+def busy(row: Row) -> Estimate:
+    """The share of a host's cores that its worker kept busy: of its quota, or of one core."""
+    cores = REAL_CORES if row["launch"].startswith("real") else 1.0
+    return Estimate(max(w["cpu_s_per_step"] / fmean(w["steps_s"]) for w in row["workers"]) / cores)
 
 
 def late_profile(row: Row) -> Profile:
@@ -120,6 +127,7 @@ def late_profile(row: Row) -> Profile:
         exposed_s=Estimate(step.value - min(owns)),
         exchanged_bytes_per_step=Estimate(float(row["bytes"])),
         own_s_by_worker=tuple(owns),
+        cpu_ratio=busy(row),
     )
 
 

@@ -17,7 +17,7 @@ LINK = LinkProbe(
 )
 
 
-def profile(*buckets, backend="gloo"):
+def profile(*buckets, backend="gloo", cpu_ratio=0.1):
     """One worker; buckets of (megabytes, ready)."""
     size = sum(megabytes for megabytes, _ in buckets) * MB
     return Profile(
@@ -30,6 +30,7 @@ def profile(*buckets, backend="gloo"):
         exchanged_bytes_per_step=Estimate(float(size)),
         buckets=tuple(BucketReady(round(megabytes * MB), ready) for megabytes, ready in buckets),
         backward_end_s=0.3,
+        cpu_ratio=Estimate(cpu_ratio),
     )
 
 
@@ -126,6 +127,7 @@ def late_pair(late_s):
         compute_s=Estimate(STEP_S),
         exposed_s=Estimate(step_s - STEP_S),
         own_s_by_worker=(STEP_S, STEP_S + late_s),
+        cpu_ratio=Estimate(0.1),
     )
 
 
@@ -144,6 +146,12 @@ def test_a_worker_that_is_a_little_slower_is_no_late_worker():
     ask = Ask(at=((Setting(4, 4, 8), ()),))
     (found,) = answers(profiles, cluster=Cluster(backend="gloo", probes=(LINK,)), ask=ask).projections
     assert "rate of the links between nodes binds" in found.explanation
+
+
+def test_where_computing_keeps_the_cores_busy_the_exchange_is_less_sure():
+    free, busy = (foreseen(profile((4.0, 0.3), cpu_ratio=ratio), 4) for ratio in (0.1, 0.9))
+    assert busy.high - busy.low > 2 * (free.high - free.low)
+    assert busy.value == pytest.approx(free.value, rel=0.01)
 
 
 def test_one_launch_that_says_nothing_of_its_scatter_is_believed_less():

@@ -4,9 +4,10 @@
 
 s is the discrepancy that no structure explains: 9 % inside a node, 10 % across nodes, calibrated on held-out counts
 (docs/prediction.md). Where hooks saw the buckets, gloo sends them, links between nodes were probed and every worker has
-a node of its own, nothing is left to guess: 0.2 %, calibrated in the laboratory. Where a node would hold more than four
-workers and no more than four were seen on one, what was lost so far may be lost again: min(2 loss, 0.4) is added to s
-in squares. A projection's value is the median; its interval the 5 % and 95 % quantiles.
+a node of its own, nothing is left to guess: 0.2 % where computing leaves half of the cores to the exchange, else 3 %;
+both calibrated in the laboratory. Where a node would hold more than four workers and no more than four were seen on
+one, what was lost so far may be lost again: min(2 loss, 0.4) is added to s in squares. A projection's value is the
+median; its interval the 5 % and 95 % quantiles.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ __all__ = ["Draws", "draws", "estimate_of", "projections"]
 
 _INSIDE_SD = 0.09
 _ACROSS_SD = 0.10
-_SEEN_SD = 0.002
+_SEEN_SD, _BUSY_SD = 0.002, 0.03
+_FREE_RATIO = 0.5
 _BOTH_SD = 0.05
 _GROWTH = 0.1
 _HALF = 4  # workers that one socket or switch of a node holds
@@ -236,8 +238,15 @@ def _discrepancy(law: Law, rows: Rows) -> Array:
     farther = np.log2(np.maximum(1.0, rows.workers / law.observed.workers.max()))
     base = np.where(rows.nodes > 1, _ACROSS_SD, _INSIDE_SD)
     if law.seen:
-        base = np.where((rows.nodes > 1) & (rows.per_node == 1), _SEEN_SD, base)
+        seen = _SEEN_SD if _cores_free(law) else _BUSY_SD
+        base = np.where((rows.nodes > 1) & (rows.per_node == 1), seen, base)
     return np.asarray(base * np.sqrt(1.0 + _GROWTH * farther))
+
+
+def _cores_free(law: Law) -> bool:
+    """Whether every worker left at least half of its node's cores to the exchange; unknown is no."""
+    ratios = [profile.cpu_ratio for profile in law.observed.profiles]
+    return all(ratio is not None and ratio.value < _FREE_RATIO for ratio in ratios)
 
 
 def _both_count(law: Law, rows: Rows) -> Array:
