@@ -102,6 +102,16 @@ def test_a_cell_that_ran_out_of_memory_is_a_cell_of_the_map():
     assert "depth 12, width 8: no memory left" in told["memory"]
 
 
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_map_of_one_training_a_cell_says_so(seeds):
+    best = Estimate(20.0, None, None, seeds)
+    found = Convergence(metric="val_psnr", comparisons=(trained(1, metric=best)[0],))
+    told = answers(
+        "deepwide", analysed(profile(1, varied=(("--depth", "3"), ("--width", "8"))), convergence=found)
+    )
+    assert ("one training a cell" in told["grid"]) == (seeds == 1)
+
+
 def test_the_largest_cell_that_fits_is_told_with_whose_memory_it_is():
     cell = profile(1, peak_memory_bytes=Estimate(3.7e8))
     told = answers("deepwide", analysed(cell, source={"workers": {"device": ["cpu"]}}))["memory"]

@@ -161,6 +161,10 @@ def _grid(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
     for depth in depths:
         row = [f"width {width}: {_cell(cells.get((depth, width)), quality)}" for width in widths]
         yield f"depth {depth}: {'; '.join(row)}"
+    if any(best is not None for best in quality.values()) and all(
+        b is None or b.n == 1 for b in quality.values()
+    ):
+        yield "one training a cell: how far seeds differ is not known"
 
 
 def _cell(profile: Profile | None, quality: dict[str, Estimate | None]) -> str:
