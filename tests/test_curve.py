@@ -395,4 +395,6 @@ def test_a_narrow_interval_around_the_threshold_decides_nothing_either():
     at = points(study())
     results = [steady(1, 0.1, point=at[1], repeat=r) for r in (1, 2, 3)]
     results += [steady(2, s, point=at[2], repeat=r) for r, s in enumerate((0.131, 0.1325, 0.134), 1)]
-    assert study_analysis(study(), results, {}).verdict.startswith("Not decided yet: 2 run 1.51x")
+    assert study_analysis(study(), results, {}).verdict.startswith(
+        "Not decided yet whether to use more than 1 worker: 2 run 1.51x"
+    )

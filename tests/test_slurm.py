@@ -276,9 +276,9 @@ def test_a_step_runs_once_per_node_and_ends_on_all_of_them(allocation, slurm, tm
 
 # what an image would hold: a system and the script's interpreter; nothing of this project, no home, no other folder
 IMAGE = (
+    *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),  # before what may lie in them
     *(word for name in ("/usr", "/etc", sys.prefix, sys.base_prefix) for word in ("--ro-bind", name, name)),
     *(word for name in ("bin", "lib", "lib64") for word in ("--symlink", f"usr/{name}", f"/{name}")),
-    *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
 )
 no_container = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap is not installed (bubblewrap)")
 

@@ -67,7 +67,8 @@ def scaling_text(
         f"{'' if limit is None else '; ' + limit(shown)}."
     )
     if best is base and found.undecided:
-        return f"Not decided yet: {facts} {_undecided(following)}"
+        question = f"whether to use more than {workers_text(base.point.workers)}"
+        return f"Not decided yet {question}: {facts} {_undecided(following)}"
     if best is base:
         return f"Stay with {workers_text(base.point.workers)}: {facts}"
     text = f"Use {workers_text(best.point.workers)}: {facts}"
