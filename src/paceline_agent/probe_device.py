@@ -58,7 +58,8 @@ def _best_product(torch: Any, device: Any, dtype: Any) -> dict[str, Any]:
     best: dict[str, Any] = {}
     with torch.no_grad():
         for side in _SIDES[device.type]:
-            left, right = (torch.ones((side, side), device=device, dtype=dtype) for _ in range(2))
+            # random numbers: constant ones take less power, and a device multiplies them faster than any training
+            left, right = (torch.randn((side, side), device=device).to(dtype) for _ in range(2))
             out = torch.empty_like(left)
 
             def product(a: Any = left, b: Any = right, c: Any = out) -> None:
