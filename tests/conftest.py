@@ -8,7 +8,10 @@ import os
 import signal
 import threading
 
+import pytest
 from hypothesis import settings
+
+from paceline.launch.gate import Gate, Invitation
 
 # no deadline: on a loaded machine an example that takes long says nothing about the code
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -18,3 +21,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 # a shell starts what it puts in the background with Ctrl-C ignored, and children inherit that: tests interrupt theirs
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def gate():
+    """Where nodes join, on this machine."""
+    opened = Gate(Invitation(host="127.0.0.1"), lambda text: None)
+    yield opened
+    opened.close()

@@ -36,13 +36,6 @@ MODULE = Study(Workload("module", "pkg.train"), nodes=(2,), workers_per_node=(1,
 
 
 @pytest.fixture
-def gate():
-    opened = Gate(Invitation(host="127.0.0.1"), lambda text: None)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def join(gate):
     """Let a node join at an address (the gate's own unless another is named): how it ended, once it has."""
     ends, threads = [], []

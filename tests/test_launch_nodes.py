@@ -15,7 +15,7 @@ import pytest
 from paceline.launch import node_trial
 from paceline.launch import nodes as nodes_module
 from paceline.launch.command import Command
-from paceline.launch.gate import PROTOCOL, Gate, Invitation
+from paceline.launch.gate import PROTOCOL
 from paceline.launch.node_trial import NodeTrial, Order, remove_abandoned
 from paceline.launch.nodes import NodesLauncher
 from paceline.launch.route import way_at
@@ -24,13 +24,6 @@ from paceline.plan import plan_study
 from paceline.records import Study, Workload
 
 TRIAL = plan_study(Study(Workload("module", "t"), nodes=(2,), workers_per_node=(1,), workers=(2,))).trials[0]
-
-
-@pytest.fixture
-def gate():
-    opened = Gate(Invitation(host="127.0.0.1"), lambda text: None)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

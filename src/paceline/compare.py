@@ -7,14 +7,13 @@ shown      the 90 % interval of the ratio leaves out 1
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from paceline import stats
 from paceline.errors import NothingMeasured, UsageError
 from paceline.records import Analysis, Estimate, Profile
-from paceline.stats import t_quantile, welch_degrees
 from paceline.units import duration
 
 __all__ = [
@@ -88,19 +87,8 @@ def differences(a: Analysis, b: Analysis) -> tuple[Difference, ...]:
 
 
 def ratio_of(top: Estimate, bottom: Estimate) -> Estimate | None:
-    """top / bottom with a 90 % interval from both estimates' own; without one where either has one launch."""
-    if top.value <= 0 or bottom.value <= 0:
-        return None
-    value, n = top.value / bottom.value, min(top.n, bottom.n)
-    left, right = _log_error(top), _log_error(bottom)
-    if left is None or right is None:
-        return Estimate(value, None, None, n)
-    variance = left**2 + right**2
-    if variance == 0.0:
-        return Estimate(value, value, value, n)
-    degrees = welch_degrees((left**2, right**2), (top.n, bottom.n))
-    reach = math.exp(t_quantile(degrees) * math.sqrt(variance))
-    return Estimate(value, value / reach, value * reach, n)
+    """top / bottom with a 90 % interval from both estimates' own; None where either is not positive."""
+    return None if min(top.value, bottom.value) <= 0 else stats.ratio_of(top, bottom)
 
 
 def threshold(text: str) -> Threshold:
@@ -147,13 +135,6 @@ def _setting(profile: Profile, *, by_backend: bool) -> tuple[object, ...]:
     point = profile.point
     backend = point.backend if by_backend else None
     return point.workers, point.nodes, point.per_worker_batch, point.scaling, backend, point.varied
-
-
-def _log_error(quantity: Estimate) -> float | None:
-    """The standard error of the log, back from the interval."""
-    if quantity.n < 2 or quantity.low is None or quantity.high is None or quantity.low <= 0:
-        return None
-    return math.log(quantity.high / quantity.low) / 2 / t_quantile(quantity.n - 1)
 
 
 def _limit(text: str) -> float:

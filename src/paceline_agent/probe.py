@@ -236,7 +236,7 @@ def _usable(
         try:
             call(world)
             _finish(place)
-        except (RuntimeError, NotImplementedError, AttributeError) as error:
+        except (RuntimeError, AttributeError) as error:
             own = str(error).strip().splitlines()[0][:300] or type(error).__name__
         reason = _first(_everywhere(own))
         if reason is None:

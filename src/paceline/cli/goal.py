@@ -19,7 +19,7 @@ from paceline.records import Goal, Study, Trial
 
 __all__ = [
     "Epochs", "LowerIsBetter", "LrRule", "MemoryLimit", "Metric", "SeedFlag", "Seeds", "ToAccuracy",
-    "WarmupEpochs", "checked_goal", "checked_metric", "goal_fields",
+    "WarmupEpochs", "checked_goal", "checked_metric", "checked_trial", "goal_fields",
 ]  # fmt: skip
 
 ToAccuracy = Annotated[
@@ -132,18 +132,23 @@ def checked_goal(study: Study, *, python: str) -> Study:
     return _as_workload_says(study, goal, python=python)
 
 
+def checked_trial(study: Study, trial: Trial, *, python: str) -> dict[str, object]:
+    """What the workload of a study says it would do in this trial; its refusal is a UsageError."""
+    return checked_workload(
+        study.workload.name,
+        trial.args,
+        python=python,
+        workers=trial.point.workers,
+        search=workloads_path(),
+        directory=study.directory or ".",
+    )
+
+
 def _as_workload_says(study: Study, goal: Goal, *, python: str) -> Study:
     if goal.data is not None or study.slurm is not None:
         return study  # asked when the study was made; a login node may have neither torch nor the data
     for trial in _extremes(plan_study(study).trials):
-        said = checked_workload(
-            study.workload.name,
-            trial.args,
-            python=python,
-            workers=trial.point.workers,
-            search=workloads_path(),
-            directory=study.directory or ".",
-        )
+        said = checked_trial(study, trial, python=python)
         samples, each = said["train_samples"], said["per_worker_batch"]
         assert isinstance(samples, int)
         assert isinstance(each, int)

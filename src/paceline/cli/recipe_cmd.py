@@ -11,14 +11,13 @@ from typing import Annotated
 import typer
 
 from paceline.cli.gather import JOIN_WAIT_S, Join, JoinWait
-from paceline.cli.goal import checked_goal
+from paceline.cli.goal import checked_goal, checked_trial
 from paceline.cli.ready import ready
 from paceline.cli.study import bench_of, measure, terminated_like_interrupted
 from paceline.cli.study_options import Json
 from paceline.errors import UsageError
 from paceline.launch.command import threads_per_worker
-from paceline.launch.interpreter import interpreter, workloads_path
-from paceline.launch.preflight import checked_workload
+from paceline.launch.interpreter import interpreter
 from paceline.launch.processes import cores
 from paceline.plan import plan_study
 from paceline.recipe import PRESETS, Preset, Recipe
@@ -108,15 +107,7 @@ def _checked(study: Study, *, python: str) -> Study:
     """The study with what its workload says of it; missing torch or data are told here, before any worker starts."""
     if study.goal is not None:
         return checked_goal(study, python=python)
-    trial = plan_study(study).trials[-1]
-    checked_workload(
-        study.workload.name,
-        trial.args,
-        python=python,
-        workers=trial.point.workers,
-        search=workloads_path(),
-        directory=study.directory or ".",
-    )
+    checked_trial(study, plan_study(study).trials[-1], python=python)
     return study
 
 

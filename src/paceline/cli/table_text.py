@@ -9,6 +9,7 @@ from textwrap import wrap
 from tabulate import tabulate
 
 from paceline.cli.answer import finding_lines
+from paceline.cli.terminal import fitted
 from paceline.measured import series_key
 from paceline.observe import time_of
 from paceline.records import Analysis, Fit, Profile, Projection, Recommendation, Refusal, TimeKind
@@ -182,13 +183,5 @@ def _fit(fit: Fit) -> Iterator[str]:
 
 
 def _wrapped(text: str, *, indent: int = 0) -> list[str]:
-    """Lines that a terminal shows whole; a long word is left alone, so that commands can be copied."""
-    lead = text[: len(text) - len(text.lstrip())]
-    return wrap(
-        text.lstrip(),
-        _WIDTH,
-        initial_indent=lead,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    """Lines that any terminal shows whole."""
+    return list(fitted(text, _WIDTH, indent=indent))
