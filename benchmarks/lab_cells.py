@@ -10,6 +10,9 @@ A cell is a network (gradient sizes and their order) × bucket cap × bandwidth 
                late2 late4 late8        the last worker computes half as long again; it is among the 2 measured hosts
                real1 real2 real4        networks that compute, every host on a quarter of a core
                real2x2                  the same, 2 workers on half of a core of each of 2 hosts
+               own1 own2 own4 own8      networks that compute, every host on two cores of its own: needs 16 cores
+               own2x2                   the same, 2 workers on four cores of each of 2 hosts
+               tight1 … tight2x2        the same, one core for every worker: its exchange shares it
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from dataclasses import dataclass
 
 KB = 1000
 Task = dict[str, object]
-STAGES = ("sleep", "lag", "late", "real")
+STAGES = ("sleep", "lag", "late", "real", "own", "tight")
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,10 @@ PEARLS = [[16 * KB, 1 / 30]] * 30
 LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.015, 0.06, 25), (30, 60), (0.06, 0.25), "4ms"
 LATE_RATIO = 1.5
 REAL = ("real-cnn", "real-mlp", "real-deep")
-REPEATED = ("real1", "real1b", "real1c")  # computing varies from launch to launch: three, as a study has them
+REPEATED = ("1", "1b", "1c")  # computing varies from launch to launch: three, as a study has them
 REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CPU, REAL_CORES = (0.6, 6), (90, 180), "25%", 0.25
+OWN = ("own-cnn", "own-attention", "own-mlp")
+OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.8, 25), (100, 250, 600), {"own": 2, "tight": 1}
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
 LAG_PROBE_SIZES = (1024, 8192, 32_768, 131_072, 524_288, 1_048_576)
 
@@ -83,6 +88,7 @@ class Launch:
     stages: tuple[tuple[int | None, tuple[Task, ...]], ...]
     cpu: str | None = None
     delay: str | None = None
+    cores: int | None = None  # of its own, for every host; no other process is to run there
 
 
 def sleeping(cells: Cells) -> tuple[list[Launch], list[Launch]]:
@@ -158,7 +164,7 @@ def real() -> tuple[list[Launch], list[Launch]]:
     """Networks that compute, every host on a quarter of a core; 2 workers of a host share it."""
     grid = tuple(cell(name, None, cap, None, 10) for name in REAL for cap in REAL_CAPS_MB)
     before = [
-        *(Launch(name, 1, 1, ((None, grid),), cpu=REAL_CPU) for name in REPEATED),
+        *(Launch(f"real{name}", 1, 1, ((None, grid),), cpu=REAL_CPU) for name in REPEATED),
         Launch("real2", 2, 1, tuple((rate, (probe(rate), *grid)) for rate in REAL_RATES_MBIT), cpu=REAL_CPU),
         Launch("realinside2", 1, 2, ((None, (probe(240),)),), cpu="50%"),
     ]
@@ -166,6 +172,24 @@ def real() -> tuple[list[Launch], list[Launch]]:
     after = [
         Launch("real4", 4, 1, alone, cpu=REAL_CPU),
         Launch("real2x2", 2, 2, ((REAL_RATES_MBIT[0], grid),), cpu="50%"),
+    ]
+    return before, after
+
+
+def own(kind: str) -> tuple[list[Launch], list[Launch]]:
+    """Networks that compute, every host on cores of its own: `kind` says how many."""
+    cores = OWN_CORES[kind]
+    grid = tuple(cell(name, None, cap, None, 8) for name in OWN for cap in OWN_CAPS_MB)
+    pair = tuple((rate, (probe(rate), *grid)) for rate in OWN_RATES_MBIT)
+    before = [
+        *(Launch(f"{kind}{name}", 1, 1, ((None, grid),), cores=cores) for name in REPEATED),
+        Launch(f"{kind}2", 2, 1, pair, cores=cores),
+        Launch(f"{kind}inside2", 1, 2, ((None, (probe(240),)),), cores=2 * cores),
+    ]
+    alone = tuple((rate, grid) for rate in OWN_RATES_MBIT)
+    after = [
+        *(Launch(f"{kind}{hosts}", hosts, 1, alone, cores=cores) for hosts in (4, 8)),
+        Launch(f"{kind}2x2", 2, 2, ((OWN_RATES_MBIT[0], grid),), cores=2 * cores),
     ]
     return before, after
 
@@ -210,8 +234,8 @@ def cell(
 
 
 def family(launch: str) -> str:
-    """w, lag, late or real: launches of one family rest on the same profile and probe."""
-    return next(name for name in ("lag", "late", "real", "w") if launch.startswith(name))
+    """w, or the stage's name: launches of one family rest on the same profile and probe."""
+    return next((name for name in STAGES if launch.startswith(name)), "w")
 
 
 def sources(launch: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean, median
 
-from lab_cells import REAL_CORES, REPEATED, Cells, family, sources
+from lab_cells import OWN_CORES, REAL_CORES, REPEATED, Cells, family, sources
 from paceline.answers import Ask, Cluster, answers
 from paceline.baselines import baseline_times
 from paceline.links_probe import link_from_probe
@@ -31,8 +31,10 @@ def predictions_for(raw: list[Row], tasks: list[Row], cells: Cells) -> Iterator[
         one, two = sources(task["launch"])
         known = [links[two, task["stage"]]]
         if task["workers"] > task["nodes"]:
-            known.append(links["realinside2" if family(task["launch"]) == "real" else "inside2", "unshaped"])
-        names = REPEATED if one == REPEATED[0] else (one,)
+            known.append(links[one.removesuffix("1").removeprefix("w") + "inside2", "unshaped"])
+        names = tuple(
+            one[:-1] + name for name in REPEATED if (one[:-1] + name, "unshaped", *name_of(task)) in trained
+        )
         profiles = [profile_of([trained[name, "unshaped", *name_of(task)] for name in names])]
         pair = trained.get((two, task["stage"], *name_of(task)))
         if task.get("late"):
@@ -106,7 +108,7 @@ def spread(steps: list[float]) -> Estimate:
 
 def busy(row: Row) -> Estimate:
     """The share of a host's cores that its worker kept busy: of its quota, or of one core."""
-    cores = REAL_CORES if row["launch"].startswith("real") else 1.0
+    cores = {"real": REAL_CORES, **OWN_CORES}.get(family(row["launch"]), 1.0)
     return Estimate(max(w["cpu_s_per_step"] / fmean(w["steps_s"]) for w in row["workers"]) / cores)
 
 

@@ -9,6 +9,8 @@ lab_cells.py says which cells there are. Stopped, or given other stages of the s
     lag      links with a delay, and small buckets
     late     one worker that computes longer than the others
     real     networks that compute, on a quarter of a core each: needs a machine that does nothing else
+    own      networks that compute, on two cores of its own for every host: needs 16 cores
+    tight    the same on one core for every worker, which its exchange shares
 
 Predictions of a stage are written (predictions.jsonl) before the first measurement that they foresee. raw.jsonl keeps
 every step of every worker; result.json, result.txt and table.md are the verdict.
@@ -27,7 +29,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lab_cells import SETS, STAGES, Cells, Launch, lagging, late, quick, real, same, sleeping
+from lab_cells import SETS, STAGES, Cells, Launch, lagging, late, own, quick, real, same, sleeping
 from lab_foresee import predictions_for
 from lab_verdict import verdict
 from paceline.lab.blueprint import Lab, lab_of
@@ -47,7 +49,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--set", choices=tuple(SETS), default="second", help="which cells")
     parser.add_argument(
-        "--stage", choices=STAGES, nargs="+", default=list(STAGES), help="which parts of the set"
+        "--stage", choices=STAGES, nargs="+", default=["sleep", "lag", "late", "real"], help="which parts"
     )
     parser.add_argument(
         "--quick", action="store_true", help="two networks, one bandwidth, 4 workers: 3 minutes"
@@ -92,6 +94,8 @@ def launches(stage: str, cells: Cells) -> tuple[list[Launch], list[Launch]]:
         "lag": lagging,
         "late": lambda: late(cells),
         "real": real,
+        "own": lambda: own("own"),
+        "tight": lambda: own("tight"),
         "quick": quick,
     }[stage]()
 
@@ -113,7 +117,7 @@ def measure(launch: Launch, out: Path, *, real_time: bool) -> None:
     # shaped from the beginning: connections keep the size of their pieces from when they are made
     rates = [rate for rate, _ in launch.stages if rate is not None]
     slowest = f"{min(rates)}mbit" if rates else None
-    first = real_time and launch.cpu is None
+    first = real_time and launch.cpu is None and launch.cores is None
     with (
         _before_others(first),
         opened(
@@ -174,7 +178,12 @@ def _run(
                 "MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_TRIM_THRESHOLD_": "1000000000",
             }  # fmt: skip
             script = str(Path(__file__).with_name("lab_worker.py"))
-            argv = (sys.executable, script, str(tasks_file.absolute()))
+            argv = (
+                *_pinned(launch, rank // launch.per_node),
+                sys.executable,
+                script,
+                str(tasks_file.absolute()),
+            )
             command = Command(argv, os.getcwd(), environment, str(folder), tag)
             started.append(LocalLauncher().start(inside(host, command), log))
         try:
@@ -189,6 +198,16 @@ def _run(
             _raise_if_failed(started, log.name)
         finally:
             started[0].end()
+
+
+def _pinned(launch: Launch, host: int) -> tuple[str, ...]:
+    """Keep a host's workers on the host's own cores, the machine's last ones first: the driver is on the others."""
+    if launch.cores is None:
+        return ()
+    last = (os.cpu_count() or 1) - 1 - host * launch.cores
+    if last - launch.cores < -1:
+        raise SystemExit(f"{launch.name} needs {launch.nodes * launch.cores} cores")
+    return ("taskset", "-c", f"{last - launch.cores + 1}-{last}")
 
 
 def foresee(out: Path, after: list[Launch], cells: Cells) -> None:

@@ -21,6 +21,10 @@ TITLES = {
     "lag4": "4 hosts, 4 ms apart", "lag8": "8 hosts, 4 ms apart", "late4": "4 hosts, one late",
     "late8": "8 hosts, one late", "real4": "4 hosts, real computation",
     "real2x2": "2 hosts × 2 workers, real computation",
+    "own4": "4 hosts, two cores each", "own8": "8 hosts, two cores each",
+    "own2x2": "2 hosts × 2 workers, two cores each",
+    "tight4": "4 hosts, one core each", "tight8": "8 hosts, one core each",
+    "tight2x2": "2 hosts × 2 workers, one core each",
 }  # fmt: skip
 
 
