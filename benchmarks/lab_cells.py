@@ -8,11 +8,10 @@ A cell is a network (gradient sizes and their order) × bucket cap × bandwidth 
     launches   w1 w2 w4 w8 w16 w2x2     computation is sleep: profile, probe, then 4, 8, 16 hosts, 2 hosts × 2 workers
                lag1 lag2 lag4 lag8      every frame takes 4 ms from host to host, buckets are small
                late2 late4 late8        the last worker computes half as long again; it is among the 2 measured hosts
-               real1 real2 real4        networks that compute, every host on a quarter of a core
+               real2 real4              networks that compute, every host on a quarter of a core
                real2x2                  the same, 2 workers on half of a core of each of 2 hosts
-               own1 own2 own4 own8      networks that compute, every host on two cores of its own: needs 16 cores
+               own2 own4 own8           networks that compute, every host on two cores of its own: needs 16 cores
                own2x2                   the same, 2 workers on four cores of each of 2 hosts
-               tight1 … tight2x2        the same, one core for every worker: its exchange shares it
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from dataclasses import dataclass
 
 KB = 1000
 Task = dict[str, object]
-STAGES = ("sleep", "lag", "late", "real", "own", "tight")
+Stage = tuple[int | None, tuple[Task, ...]]
+STAGES = ("sleep", "lag", "late", "real", "own")
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ PEARLS = [[16 * KB, 1 / 30]] * 30
 LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.015, 0.06, 25), (30, 60), (0.06, 0.25), "4ms"
 LATE_RATIO = 1.5
 REAL = ("real-cnn", "real-mlp", "real-deep")
-REPEATED = ("1", "1b", "1c")  # computing varies from launch to launch: three, as a study has them
-REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CPU, REAL_CORES = (0.6, 6), (90, 180), "25%", 0.25
+ROUNDS = {"real": 2, "own": 1}
+REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.6, 6), (90, 180), 0.25
 OWN = ("own-cnn", "own-attention", "own-mlp")
-OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.8, 25), (100, 250, 600), {"own": 2, "tight": 1}
+OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.8, 25), (100, 250, 600), 2
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
 LAG_PROBE_SIZES = (1024, 8192, 32_768, 131_072, 524_288, 1_048_576)
 
@@ -85,7 +85,7 @@ class Launch:
     name: str
     nodes: int
     per_node: int
-    stages: tuple[tuple[int | None, tuple[Task, ...]], ...]
+    stages: tuple[Stage, ...]
     cpu: str | None = None
     delay: str | None = None
     cores: int | None = None  # of its own, for every host; no other process is to run there
@@ -162,34 +162,47 @@ def late(cells: Cells) -> tuple[list[Launch], list[Launch]]:
 
 def real() -> tuple[list[Launch], list[Launch]]:
     """Networks that compute, every host on a quarter of a core; 2 workers of a host share it."""
-    grid = tuple(cell(name, None, cap, None, 10) for name in REAL for cap in REAL_CAPS_MB)
-    before = [
-        *(Launch(f"real{name}", 1, 1, ((None, grid),), cpu=REAL_CPU) for name in REPEATED),
-        Launch("real2", 2, 1, tuple((rate, (probe(rate), *grid)) for rate in REAL_RATES_MBIT), cpu=REAL_CPU),
-        Launch("realinside2", 1, 2, ((None, (probe(240),)),), cpu="50%"),
-    ]
-    alone = tuple((rate, grid) for rate in REAL_RATES_MBIT)
-    after = [
-        Launch("real4", 4, 1, alone, cpu=REAL_CPU),
-        Launch("real2x2", 2, 2, ((REAL_RATES_MBIT[0], grid),), cpu="50%"),
-    ]
-    return before, after
+    return _computing("real", REAL, REAL_CAPS_MB, REAL_RATES_MBIT, hosts=(4,), cpu=("25%", "50%"))
 
 
-def own(kind: str) -> tuple[list[Launch], list[Launch]]:
-    """Networks that compute, every host on cores of its own: `kind` says how many."""
-    cores = OWN_CORES[kind]
-    grid = tuple(cell(name, None, cap, None, 8) for name in OWN for cap in OWN_CAPS_MB)
-    pair = tuple((rate, (probe(rate), *grid)) for rate in OWN_RATES_MBIT)
+def own() -> tuple[list[Launch], list[Launch]]:
+    """Networks that compute, every worker on two cores of its own."""
+    return _computing("own", OWN, OWN_CAPS_MB, OWN_RATES_MBIT, hosts=(4, 8), cores=(OWN_CORES, 2 * OWN_CORES))
+
+
+def _computing(
+    kind: str,
+    networks: tuple[str, ...],
+    caps_mb: tuple[float, ...],
+    rates: tuple[int, ...],
+    *,
+    hosts: tuple[int, ...],
+    cpu: tuple[str, str] | tuple[None, None] = (None, None),
+    cores: tuple[int, int] | tuple[None, None] = (None, None),
+) -> tuple[list[Launch], list[Launch]]:
+    """Every measurement right after its profile, in rounds; cpu and cores: of a host with one worker, and with two.
+
+    In a profile every host trains alone at the same time. Hosts of a laboratory share a machine: what one computes
+    takes longer beside the others, and by a tenth more or less from one minute to the next. Machines do not do so.
+    """
+
+    def grid(number: int, **more: object) -> tuple[Task, ...]:
+        return tuple(cell(n, None, cap, None, 8, round=number, **more) for n in networks for cap in caps_mb)
+
+    def rounds(rate: int) -> tuple[Stage, ...]:
+        return tuple(
+            stage for k in range(ROUNDS[kind]) for stage in ((rate, grid(k, alone=True)), (rate, grid(k)))
+        )
+
+    pair = tuple((rate, (probe(rate), *grid(0))) for rate in rates)
     before = [
-        *(Launch(f"{kind}{name}", 1, 1, ((None, grid),), cores=cores) for name in REPEATED),
-        Launch(f"{kind}2", 2, 1, pair, cores=cores),
-        Launch(f"{kind}inside2", 1, 2, ((None, (probe(240),)),), cores=2 * cores),
+        Launch(f"{kind}2", 2, 1, pair, cpu=cpu[0], cores=cores[0]),
+        Launch(f"{kind}inside2", 1, 2, ((None, (probe(240),)),), cpu=cpu[1], cores=cores[1]),
     ]
-    alone = tuple((rate, grid) for rate in OWN_RATES_MBIT)
+    every = tuple(stage for rate in rates for stage in rounds(rate))
     after = [
-        *(Launch(f"{kind}{hosts}", hosts, 1, alone, cores=cores) for hosts in (4, 8)),
-        Launch(f"{kind}2x2", 2, 2, ((OWN_RATES_MBIT[0], grid),), cores=2 * cores),
+        *(Launch(f"{kind}{count}", count, 1, every, cpu=cpu[0], cores=cores[0]) for count in hosts),
+        Launch(f"{kind}2x2", 2, 2, rounds(rates[0]), cpu=cpu[1], cores=cores[1]),
     ]
     return before, after
 
@@ -239,13 +252,14 @@ def family(launch: str) -> str:
 
 
 def sources(launch: str) -> tuple[str, str]:
-    """The launch with 1 worker, and the one whose probe tells the link."""
+    """The launch with 1 worker, and the one whose probe tells the link; who computes was profiled in its own launch."""
     kind = family(launch)
+    if kind in ("real", "own"):
+        return launch, f"{kind}2"
     return ("w1", "w2") if kind == "late" else (f"{kind}1", f"{kind}2")
 
 
 def same(row: Task) -> tuple[object, ...]:
     """What makes a task the same task after a restart."""
-    return tuple(
-        row.get(name) for name in ("kind", "network", "cap_mb", "compute_s", "fp16", "accumulate", "late")
-    )
+    names = ("kind", "network", "cap_mb", "compute_s", "fp16", "accumulate", "late", "round", "alone")
+    return tuple(row.get(name) for name in names)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean, median
 
-from lab_cells import OWN_CORES, REAL_CORES, REPEATED, Cells, family, sources
+from lab_cells import OWN_CORES, REAL_CORES, Cells, family, sources
 from paceline.answers import Ask, Cluster, answers
 from paceline.baselines import baseline_times
 from paceline.links_probe import link_from_probe
@@ -25,17 +25,22 @@ CHANGES = {"fp16": "bytes=0.5", "accumulate": "accumulate=4", "link": "link=2x",
 
 def predictions_for(raw: list[Row], tasks: list[Row], cells: Cells) -> Iterator[Row]:
     """One row for every cell, and for what-ifs one more on the cells that they change."""
-    trained = {(r["launch"], r["stage"], *name_of(r)): r for r in raw if r["kind"] == "cell"}
+    trained = {
+        (r["launch"], r["stage"], *name_of(r)): r for r in raw if r["kind"] == "cell" and not r.get("alone")
+    }
+    profiled = {(r["launch"], r["stage"], r["round"], *name_of(r)): r for r in raw if r.get("alone")}
     links = {(r["launch"], r["stage"]): link(r) for r in raw if r["kind"] == "probe"}
     for task in tasks:
         one, two = sources(task["launch"])
+        kind = family(task["launch"])
         known = [links[two, task["stage"]]]
         if task["workers"] > task["nodes"]:
-            known.append(links[one.removesuffix("1").removeprefix("w") + "inside2", "unshaped"])
-        names = tuple(
-            one[:-1] + name for name in REPEATED if (one[:-1] + name, "unshaped", *name_of(task)) in trained
-        )
-        profiles = [profile_of([trained[name, "unshaped", *name_of(task)] for name in names])]
+            known.append(links[kind.removeprefix("w") + "inside2", "unshaped"])
+        if one == task["launch"]:
+            row = profiled[one, task["stage"], task["round"], *name_of(task)]
+        else:
+            row = trained[one, "unshaped", *name_of(task)]
+        profiles = [profile_of(row)]
         pair = trained.get((two, task["stage"], *name_of(task)))
         if task.get("late"):
             pair = trained["late2", task["stage"], *name_of(task)]
@@ -77,12 +82,12 @@ def _others(profile: Profile, pair: Row, workers: int) -> dict[str, float | None
     return {name: None if times is None else times[0] * workers for name, times in found.items()}
 
 
-def profile_of(launches: list[Row]) -> Profile:
+def profile_of(row: Row) -> Profile:
     """What the desk makes of one worker: its step, over launches or the steps of one, and when buckets are ready."""
-    row = launches[len(launches) // 2]
-    step = spread(row["workers"][0]["steps_s"])
+    launches = row["workers"]
+    step = spread(launches[0]["steps_s"])
     if len(launches) > 1:
-        step = spread([step_s(launch) for launch in launches])
+        step = spread([median(worker["steps_s"]) for worker in launches])
     return Profile(
         point=Point("w1", 1, per_worker_batch=1, global_batch=1, backend="gloo"),
         state="ok",
@@ -108,7 +113,7 @@ def spread(steps: list[float]) -> Estimate:
 
 def busy(row: Row) -> Estimate:
     """The share of a host's cores that its worker kept busy: of its quota, or of one core."""
-    cores = {"real": REAL_CORES, **OWN_CORES}.get(family(row["launch"]), 1.0)
+    cores = {"real": REAL_CORES, "own": OWN_CORES}.get(family(row["launch"]), 1.0)
     return Estimate(max(w["cpu_s_per_step"] / fmean(w["steps_s"]) for w in row["workers"]) / cores)
 
 

@@ -9,10 +9,9 @@ lab_cells.py says which cells there are. Stopped, or given other stages of the s
     lag      links with a delay, and small buckets
     late     one worker that computes longer than the others
     real     networks that compute, on a quarter of a core each: needs a machine that does nothing else
-    own      networks that compute, on two cores of its own for every host: needs 16 cores
-    tight    the same on one core for every worker, which its exchange shares
+    own      networks that compute, on two cores of its own for every worker: needs 16 cores
 
-Predictions of a stage are written (predictions.jsonl) before the first measurement that they foresee. raw.jsonl keeps
+Predictions are written (predictions.jsonl) before the measurement that they foresee. raw.jsonl keeps
 every step of every worker; result.json, result.txt and table.md are the verdict.
 """
 
@@ -27,6 +26,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from lab_cells import SETS, STAGES, Cells, Launch, lagging, late, own, quick, real, same, sleeping
@@ -74,10 +74,11 @@ def main() -> None:
         load = os.getloadavg()
         before, after = launches(stage, cells)
         for launch in before:
-            measure(launch, args.out, real_time=args.real_time)
-        foresee(args.out, after, cells)
+            measure(launch, args.out, None, real_time=args.real_time)
+        if stage not in ("real", "own"):
+            foresee(args.out, after, cells)
         for launch in after:
-            measure(launch, args.out, real_time=args.real_time)
+            measure(launch, args.out, cells, real_time=args.real_time)
         machine = {
             "platform": platform.platform(), "cores": os.cpu_count(), "load_before": load,
             "load_after": os.getloadavg(), "real_time": args.real_time,
@@ -94,14 +95,13 @@ def launches(stage: str, cells: Cells) -> tuple[list[Launch], list[Launch]]:
         "lag": lagging,
         "late": lambda: late(cells),
         "real": real,
-        "own": lambda: own("own"),
-        "tight": lambda: own("tight"),
+        "own": own,
         "quick": quick,
     }[stage]()
 
 
-def measure(launch: Launch, out: Path, *, real_time: bool) -> None:
-    """Run what is missing of a launch."""
+def measure(launch: Launch, out: Path, cells: Cells | None, *, real_time: bool) -> None:
+    """Run what is missing of a launch; where cells are given, none is measured before it is foreseen."""
     raw = out / "raw.jsonl"
     done = {(row["stage"], *same(row)) for row in rows(raw) if row["launch"] == launch.name}
     stages = [
@@ -126,7 +126,7 @@ def measure(launch: Launch, out: Path, *, real_time: bool) -> None:
     ):
         if real_time and launch.cpu is not None:
             _weigh_most(lab)
-        _run(launch, stages, lab, out)
+        _run(launch, stages, lab, out, cells)
     print(f"{launch.name}: done in {time.monotonic() - began:.0f} s", flush=True)
 
 
@@ -152,7 +152,11 @@ def _before_others(first: bool) -> Iterator[None]:
 
 
 def _run(
-    launch: Launch, stages: list[tuple[int | None, list[dict[str, object]]]], lab: Lab, out: Path
+    launch: Launch,
+    stages: list[tuple[int | None, list[dict[str, object]]]],
+    lab: Lab,
+    out: Path,
+    cells: Cells | None,
 ) -> None:
     folder = out / "scratch"
     folder.mkdir(exist_ok=True)
@@ -187,8 +191,10 @@ def _run(
             command = Command(argv, os.getcwd(), environment, str(folder), tag)
             started.append(LocalLauncher().start(inside(host, command), log))
         try:
-            for number, (rate, _) in enumerate(stages):
+            for number, (rate, tasks) in enumerate(stages):
                 _wait_for(folder / f"{launch.name}-{number}.ready", started, log.name)
+                if cells is not None:
+                    foresee(out, [replace(launch, stages=((rate, tuple(tasks)),))], cells)
                 for host in lab.hosts:
                     shape(lab, host, None if rate is None else rate * 1e6)
                 (folder / f"{launch.name}-{number}.go").touch()
@@ -221,7 +227,7 @@ def foresee(out: Path, after: list[Launch], cells: Cells) -> None:
         for launch in after
         for rate, tasks in launch.stages
         for task in tasks
-        if task["kind"] == "cell"
+        if task["kind"] == "cell" and not task.get("alone")
     ]  # fmt: skip
     missing = [task for task in wanted if (task["launch"], task["stage"], *same(task)) not in done]
     late = [task for task in missing if (task["launch"], task["stage"], *same(task)) in measured]

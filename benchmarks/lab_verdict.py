@@ -23,8 +23,6 @@ TITLES = {
     "real2x2": "2 hosts × 2 workers, real computation",
     "own4": "4 hosts, two cores each", "own8": "8 hosts, two cores each",
     "own2x2": "2 hosts × 2 workers, two cores each",
-    "tight4": "4 hosts, one core each", "tight8": "8 hosts, one core each",
-    "tight2x2": "2 hosts × 2 workers, one core each",
 }  # fmt: skip
 
 
@@ -100,13 +98,19 @@ def bottlenecks(plain: list[Row], truth: dict, raw: list[Row], lines: list[str],
     computing: the step grew by less than 5 % over 1 worker. Else the links, by the larger of: what moving the bytes at
     the shaped rate takes (rate), what else the exchange took (latency); or late workers, where they cost more.
     """
-    alone = {(r["launch"], *name_of(r)): step_s(r) for r in raw if r["kind"] == "cell"}
+    alone = {
+        (r["launch"], r["stage"] if r.get("alone") else None, r.get("round"), *name_of(r)): step_s(r)
+        for r in raw
+        if r["kind"] == "cell" and (r.get("alone") or len(r["workers"]) == 1)
+    }
     wrong, seen, right = [], Counter(), Counter()
     for p in plain:
         if "step_s" not in p:
             continue
         row = truth[full_name(p)]
-        true = _true_bottleneck(row, p, alone[sources(p["launch"])[0], *name_of(p)])
+        one = sources(p["launch"])[0]
+        stage = p["stage"] if one == p["launch"] else None
+        true = _true_bottleneck(row, p, alone[one, stage, p.get("round"), *name_of(p)])
         named = _named(p["explanation"])
         seen[true] += 1
         right[true] += named == true

@@ -94,15 +94,17 @@ def real_network(name):
     return torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)), torch.randn(batch, width)
 
 
-def cell_result(cell):
-    """Seconds of every step and wait of every worker, and where there is one worker, the bucket timeline."""
+def cell_result(cell, itself):
+    """Seconds of every step and wait of every worker, and where each trains alone, the bucket timeline of the first."""
+    alone = cell.get("alone") or dist.get_world_size() == 1
     if cell.get("layers"):
         last = dist.get_rank() == dist.get_world_size() - 1
         longer = cell.get("late") or 1.0 if last else 1.0
         network, x = Sleeping(cell["layers"], cell["compute_s"] * longer), torch.zeros(1)
     else:
         network, x = real_network(cell["network"])
-    ddp = DistributedDataParallel(network, bucket_cap_mb=cell["cap_mb"], init_sync=False)
+    group = itself if cell.get("alone") else None
+    ddp = DistributedDataParallel(network, bucket_cap_mb=cell["cap_mb"], init_sync=False, process_group=group)
     if cell.get("fp16"):
         ddp.register_comm_hook(None, fp16_compress_hook)
     ddp._set_ddp_runtime_logging_sample_rate(1)
@@ -114,7 +116,7 @@ def cell_result(cell):
     for k in range(WARM + cell["steps"]):
         if k == WARM:
             cpu_s = -process_time()
-        if k == WARM and dist.get_world_size() == 1:
+        if k == WARM and alone:
             timeline.open(ddp, on_device=False)
             timeline.step_ended(closed)
         for micro in range(cell.get("accumulate", 1), 0, -1):
@@ -169,6 +171,7 @@ def main():
     gc.disable()  # it is done between cells, not in a step
     dist.init_process_group("gloo")
     folder, rank = Path(order["folder"]), dist.get_rank()
+    itself = [dist.new_group([other]) for other in range(dist.get_world_size())][rank]
     with open(os.devnull if rank else order["out"], "a", encoding="utf-8") as out:
         for number, stage in enumerate(order["stages"]):
             go = folder / f"{order['name']}-{number}.go"
@@ -178,7 +181,7 @@ def main():
                 time.sleep(0.05)
             dist.barrier()
             for task in stage["tasks"]:
-                result = probe_result(task) if task["kind"] == "probe" else cell_result(task)
+                result = probe_result(task) if task["kind"] == "probe" else cell_result(task, itself)
                 row = {"launch": order["name"], "stage": stage["name"], **task, **result, "at": time.time()}
                 out.write(json.dumps(row) + "\n")
                 out.flush()

@@ -160,7 +160,7 @@ def others(result):
 
 
 def overhead(result):
-    """One process, NCCL, DDP: blocks with the agent in and out, device synchronised around each block."""
+    """One process, with DDP (NCCL) and without: blocks with the agent in and out, synchronised around each block."""
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -177,9 +177,14 @@ def overhead(result):
     switch = Switch()
     dist.init_process_group("nccl")
     switch.on()
-    for name, width, batch in (("small", 256, 64), ("large", 4096, 2048)):
+    for name, width, batch in (
+        ("small", 256, 64),
+        ("large", 4096, 2048),
+        ("small, no DDP", 256, 64),
+        ("large, no DDP", 4096, 2048),
+    ):
         network = torch.nn.Sequential(*[torch.nn.Linear(width, width) for _ in range(4)]).cuda()
-        ddp = DistributedDataParallel(network)
+        ddp = network if "no DDP" in name else DistributedDataParallel(network)
         optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-6)
         data = TensorDataset(torch.randn(batch * 8, 8))
         loader = DataLoader(data, batch_size=batch)
