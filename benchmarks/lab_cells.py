@@ -69,9 +69,9 @@ SETS = {"first": FIRST, "second": SECOND}
 PEARLS = [[16 * KB, 1 / 30]] * 30
 LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.015, 0.06, 25), (30, 60), (0.06, 0.25), "4ms"
 LATE_RATIO = 1.5
-REAL = ("real-cnn", "real-mlp", "real-deep")
-ROUNDS = {"real": 2, "own": 1}
-REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.6, 6), (90, 180), 0.25
+REAL = ("real-residual", "real-encoder", "real-tower")
+ROUNDS = 1
+REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (1, 12), (60, 130, 250), 0.25
 OWN = ("own-cnn", "own-attention", "own-mlp")
 OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.8, 25), (100, 250, 600), 2
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
@@ -187,12 +187,11 @@ def _computing(
     """
 
     def grid(number: int, **more: object) -> tuple[Task, ...]:
-        return tuple(cell(n, None, cap, None, 8, round=number, **more) for n in networks for cap in caps_mb)
+        return tuple(cell(n, None, cap, None, 12, round=number, **more) for n in networks for cap in caps_mb)
 
     def rounds(rate: int) -> tuple[Stage, ...]:
-        return tuple(
-            stage for k in range(ROUNDS[kind]) for stage in ((rate, grid(k, alone=True)), (rate, grid(k)))
-        )
+        pairs = [pair for k in range(ROUNDS) for pair in zip(grid(k, alone=True), grid(k), strict=True)]
+        return tuple((rate, (task,)) for pair in pairs for task in pair)
 
     pair = tuple((rate, (probe(rate), *grid(0))) for rate in rates)
     before = [

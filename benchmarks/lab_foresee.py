@@ -16,7 +16,7 @@ from paceline.baselines import baseline_times
 from paceline.links_probe import link_from_probe
 from paceline.observe import Setting
 from paceline.records import BucketReady, Estimate, LinkProbe, Point, ProbeTime, Profile
-from paceline.stats import estimate
+from paceline.stats import deviation, estimate
 from paceline.whatif import NO_CHANGE, change_from
 
 Row = dict
@@ -100,6 +100,7 @@ def profile_of(row: Row) -> Profile:
         buckets=tuple(BucketReady(int(size), ready) for size, ready in row["timeline"]["buckets"]),
         backward_end_s=row["timeline"]["backward_end_s"],
         cpu_ratio=busy(row),
+        step_noise_s=Estimate(fmean(deviation(worker["steps_s"]) or 0.0 for worker in launches)),
     )
 
 

@@ -63,16 +63,15 @@ class Sleeping(torch.nn.Module):
 def real_network(name):
     """Small networks that really compute, and a batch for them: gradients of 2 to 5 MB, steps of 0.1 to 0.3 s."""
     torch.manual_seed(0)
-    if name == "real-cnn":
-        body = [torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(32, 32, 3, padding=1)]
-        head = [
-            torch.nn.AdaptiveAvgPool2d(8),
-            torch.nn.Flatten(),
-            torch.nn.Linear(2048, 256),
-            torch.nn.ReLU(),
-        ]
-        x = torch.randn(80, 3, 32, 32)
-        return torch.nn.Sequential(*body, torch.nn.ReLU(), *head, torch.nn.Linear(256, 10)), x
+    if name == "real-residual":
+        return torch.nn.Sequential(
+            Residual(48), Residual(48), torch.nn.Flatten(), torch.nn.Linear(6912, 80)
+        ), (torch.randn(112, 48, 12, 12))
+    if name == "real-encoder":
+        layer = torch.nn.TransformerEncoderLayer(160, 4, 480, dropout=0.0, batch_first=True)
+        return torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), torch.randn(44, 48, 160)
+    if name == "real-tower":
+        return _tower([700, 500, 300, 100, 10]), torch.randn(3000, 700)
     if name == "own-cnn":
         channels = [3, 48, 64, 96]
         body = []
@@ -83,15 +82,26 @@ def real_network(name):
     if name == "own-attention":
         layer = torch.nn.TransformerEncoderLayer(192, 6, 576, dropout=0.0, batch_first=True)
         return torch.nn.TransformerEncoder(layer, 3, enable_nested_tensor=False), torch.randn(24, 64, 192)
-    if name == "own-mlp":
-        widths = [384, 640, 640, 384, 384, 10]
-        layers = []
-        for before, after in pairwise(widths):
-            layers += [torch.nn.Linear(before, after), torch.nn.GELU()]
-        return torch.nn.Sequential(*layers), torch.randn(2560, 384)
-    width, depth, batch = (512, 2, 3200) if name == "real-mlp" else (256, 9, 2400)
-    layers = [part for _ in range(depth) for part in (torch.nn.Linear(width, width), torch.nn.ReLU())]
-    return torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)), torch.randn(batch, width)
+    return _tower([384, 640, 640, 384, 384, 10]), torch.randn(2560, 384)
+
+
+class Residual(torch.nn.Module):
+    """Two convolutions beside the input."""
+
+    def __init__(self, channels):
+        super().__init__()
+        parts = [torch.nn.Conv2d(channels, channels, 3, padding=1), torch.nn.GroupNorm(6, channels)]
+        self.body = torch.nn.Sequential(
+            *parts, torch.nn.ReLU(), torch.nn.Conv2d(channels, channels, 3, padding=1)
+        )
+
+    def forward(self, x):
+        return torch.relu(x + self.body(x))
+
+
+def _tower(widths):
+    layers = [part for pair in pairwise(widths) for part in (torch.nn.Linear(*pair), torch.nn.GELU())]
+    return torch.nn.Sequential(*layers)
 
 
 def cell_result(cell, itself):

@@ -94,6 +94,7 @@ def _profile(group: Launches) -> Profile:
         power_watts=use_over(group.uses, lambda use: use.power_watts),
         throttled_ratio=_from_zero([use.throttled_ratio for use in group.uses]),
         own_s_by_worker=_own_s_by_worker(splits),
+        step_noise_s=_from_zero([s.step_noise_s for s in splits]),
         timeline=timeline(splits[-1].buckets, splits[-1].busy_s),
     )
 

@@ -53,6 +53,7 @@ class Observed:
     backend: str | None
     overlap: Overlap | None
     late_ratio: Array  # how much longer than its fellows the slowest worker computes; 0 where none stands out
+    noise_ratio: float | None  # by how much a worker's own time differs from step to step
 
     @property
     def batch_known(self) -> bool:
@@ -143,6 +144,7 @@ def observe(
         backend=usable[0].point.backend,
         overlap=_overlap(usable),
         late_ratio=np.array([_late_ratio(p) for p in usable]),
+        noise_ratio=_noise_ratio(usable),
     )
 
 
@@ -208,6 +210,15 @@ def _late_ratio(profile: Profile) -> float:
         return 0.0
     ratio = owns[-1] / owns[(len(owns) - 1) // 2] - 1.0
     return ratio if ratio > _LATE_RATIO else 0.0
+
+
+def _noise_ratio(profiles: Sequence[Profile]) -> float | None:
+    """As the Profile with the fewest workers that knows tells it."""
+    for profile in profiles:
+        alone = profile.compute_s or profile.step_s
+        if profile.step_noise_s is not None and alone is not None and alone.value > 0:
+            return profile.step_noise_s.value / alone.value
+    return None
 
 
 def _late_at(observed: Observed, setting: Setting) -> float:

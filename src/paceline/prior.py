@@ -15,10 +15,12 @@ from paceline.links import LinkBelief
 from paceline.observe import Observed
 from paceline.step_law import NAMES, Array, Structure
 
-__all__ = ["Belief", "belief", "bucket_count"]
+__all__ = ["CALM", "Belief", "belief", "bucket_count"]
 
 BUCKET_BYTES = 26_214_400  # DDP's default bucket: 25 MiB
 _UNKNOWN_BUCKETS = 3.0
+CALM = 0.005  # of a step: what one worker's steps differ by on a machine of its own
+_CALM_SD, _NOISY_SD = 0.8, 0.5
 _BATCH_SD = 0.15  # step time against a straight line in the batch: tile and launch effects
 _LONE_BATCH_SD = 1.0  # of a batch that was measured at one count, where others tell what that count costs
 
@@ -68,7 +70,7 @@ def belief(
         put("eta", 0.06, 0.3)
         put("pair", 1.42 if structure.algorithm == "ring" else 1.0, 0.15)
         put("gamma", 0.05, 0.8)
-    put("cv", 0.005, 0.8)
+    put("cv", *_variation(observed))
     put("t_ref", alone, 1.0)
     start_up = {"epoch": (0.002, 1.0), "job": (0.1, 1.5)}.get(observed.kind, (1e-6, 0.01))
     fixed, deviation = start_up if structure.start_up else (1e-4, 0.5)
@@ -76,6 +78,14 @@ def belief(
     mean[NAMES.index("omega")], sd[NAMES.index("omega")] = -0.3, 0.7
     mean[NAMES.index("share")], sd[NAMES.index("share")] = -1.0, 1.5
     return Belief(np.append(mean, np.zeros(len(observed.batches))), np.append(sd, _batch_sd(observed)))
+
+
+def _variation(observed: Observed) -> tuple[float, float]:
+    """cv: a worker that takes now longer, now shorter by itself makes all others wait the more, the more there are.
+
+    Part of what one worker shows is not its own (a machine's slow minute is slow for all that share it)."""
+    noise = observed.noise_ratio
+    return (CALM, _CALM_SD) if noise is None or noise <= CALM else (noise, _NOISY_SD)
 
 
 def _batch_sd(observed: Observed) -> Array:

@@ -20,6 +20,7 @@ import numpy as np
 
 from paceline.fit import Law, Member
 from paceline.observe import Setting, rows_of
+from paceline.prior import CALM
 from paceline.records import Estimate, Projection
 from paceline.step_law import NAMES, Array, Rows, Structure, compute_s, done_s, exchange_s, log_time, terms
 from paceline.units import duration_text, percent_text
@@ -31,6 +32,7 @@ _ACROSS_SD = 0.10
 _SEEN_SD, _BUSY_SD = 0.002, 0.03
 _FREE_RATIO = 0.5
 _BOTH_SD = 0.05
+_UNSTEADY = 1.0
 _GROWTH = 0.1
 _HALF = 4  # workers that one socket or switch of a node holds
 _LOST_AGAIN, _MOST_LOST_SD = 2.0, 0.4
@@ -52,7 +54,12 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
     from scipy.special import ndtri
 
     rows = _rows(law, settings)
-    parts = (_discrepancy(law, rows), _second_half(law, settings, rows), _both_count(law, rows))
+    parts = (
+        _discrepancy(law, rows),
+        _second_half(law, settings, rows),
+        _both_count(law, rows),
+        _unsteady(law, rows),
+    )
     spread = np.sqrt(sum(part**2 for part in parts))
     even = ndtri((np.arange(_COPIES) + 0.5) / _COPIES)  # evenly spread quantiles: no luck in the discrepancy
     shared = (even / even.std())[:, None]  # the same at every count: a law that is off is off everywhere
@@ -247,6 +254,12 @@ def _cores_free(law: Law) -> bool:
     """Whether every worker left at least half of its node's cores to the exchange; unknown is no."""
     ratios = [profile.cpu_ratio for profile in law.observed.profiles]
     return all(ratio is not None and ratio.value < _FREE_RATIO for ratio in ratios)
+
+
+def _unsteady(law: Law, rows: Rows) -> Array:
+    """What differs from step to step differs from minute to minute too, by about as much."""
+    noise = law.observed.noise_ratio or 0.0
+    return np.full(len(rows.workers), _UNSTEADY * noise if noise > CALM else 0.0)
 
 
 def _both_count(law: Law, rows: Rows) -> Array:

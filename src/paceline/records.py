@@ -217,7 +217,7 @@ class Split:
     slowest_worker: int | None  # named only when its lag stands out
     slowest_lag_s: float | None
     own_s_by_worker: tuple[float, ...]  # each worker's own time per step (waiting excluded)
-    step_noise_s: float | None = None  # standard deviation of the own time around its worker's median
+    step_noise_s: float | None = None  # standard deviation of the typical worker's own time over steps
     settled: bool = True
     buckets: tuple[BucketReady, ...] = ()
     backward_end_s: float | None = None
@@ -259,6 +259,9 @@ class Profile:
     buckets: tuple[BucketReady, ...] = ()
     backward_end_s: float | None = None
     own_s_by_worker: tuple[float, ...] = ()  # per step, waiting excluded: medians over launches
+    step_noise_s: Estimate | None = (
+        None  # by how much the typical worker's own time differs from step to step
+    )
     timeline: tuple[BucketSent, ...] = ()
     # sampled outside the workers while steps were measured; telemetry.py says how each is combined
     cpu_ratio: Estimate | None = None

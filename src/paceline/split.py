@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 
 from paceline.records import BucketReady, Sample, Split, TrialResult, WorkerRecord
-from paceline.stats import lower_median, steady_start
+from paceline.stats import deviation, lower_median, steady_start
 
 __all__ = ["split"]
 
@@ -98,7 +98,7 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
         slowest_worker=late,
         slowest_lag_s=lag_s,
         own_s_by_worker=tuple(owns),
-        step_noise_s=pstdev([step.owns_s[typical] for step in looked]) if len(looked) > 1 else None,
+        step_noise_s=deviation([step.owns_s[typical] for step in aligned[start:] if step.looked]),
         settled=start < max(2, len(aligned) // 2),
         buckets=buckets,
         backward_end_s=backward_end_s,

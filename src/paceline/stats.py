@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import median
+from statistics import median, quantiles
 
 from paceline.records import Estimate
 
 __all__ = [
+    "deviation",
     "estimate",
     "estimate_signed",
     "half_width_ratio",
@@ -34,6 +35,8 @@ __all__ = [
 ]
 
 _CONFIDENCE = 0.90
+_FEWEST_VALUES = 5
+_TENTH_TO_TENTH = 2.563  # standard deviations of a normal quantity between its first and its last tenth
 
 
 def t_quantile(degrees: float) -> float:
@@ -110,6 +113,14 @@ def scaled(quantity: Estimate | None, factor: float) -> Estimate | None:
     low = None if quantity.low is None else quantity.low * factor
     high = None if quantity.high is None else quantity.high * factor
     return Estimate(quantity.value * factor, low, high, quantity.n)
+
+
+def deviation(values: Sequence[float]) -> float | None:
+    """The standard deviation that the middle eight tenths tell: one pause in ten steps does not count; None of few."""
+    if len(values) < _FEWEST_VALUES:
+        return None
+    tenths = quantiles(values, n=10, method="inclusive")
+    return (tenths[-1] - tenths[0]) / _TENTH_TO_TENTH
 
 
 def half_width_ratio(quantity: Estimate | None) -> float | None:
