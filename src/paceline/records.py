@@ -152,7 +152,7 @@ class Sample:
     end_s: float
     step_s: float
     input_s: float | None  # None: no data loader was seen
-    optimizer_s: float
+    optimizer_s: float | None  # None: in a step of a device that was not looked at
     exchanges: tuple[Exchange, ...] | None  # None: not looked at in this step
     samples: int | None  # consumed by this worker in this step, as the data loader delivered them
     exchanged_bytes: int | None  # handed to collectives in this step; None: not looked at
@@ -207,7 +207,7 @@ class Split:
     hidden_s: float | None
     busy_s: float | None
     input_s: float | None
-    optimizer_s: float
+    optimizer_s: float | None
     samples_per_step: float | None  # of all workers together
     per_worker_batch: int | None
     exchanged_bytes_per_step: float | None

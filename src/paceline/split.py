@@ -88,7 +88,7 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
         hidden_s=hidden_s if seen else None,
         busy_s=hidden_s + waited_s if seen and world > 1 else None,
         input_s=fmean(inputs) if inputs else None,
-        optimizer_s=fmean(step.samples[typical].optimizer_s for step in kept),
+        optimizer_s=fmean(known) if (known := _optimizer_s(kept, typical)) else None,
         samples_per_step=_samples_per_step(kept),
         per_worker_batch=_usual_batch(kept),
         exchanged_bytes_per_step=_bytes_per_step(looked),
@@ -168,6 +168,10 @@ def _latest(
     if lag_s > _LAG_RATIO * step_s and lag_s > _LAG_DEVIATIONS * error_s:
         return slowest, lag_s
     return None, None
+
+
+def _optimizer_s(steps: Sequence[_Step], typical: int) -> list[float]:
+    return [value for step in steps if (value := step.samples[typical].optimizer_s) is not None]
 
 
 def _more_input_s(steps: Sequence[_Step], late: int, typical: int) -> float | None:

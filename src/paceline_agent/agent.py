@@ -17,6 +17,7 @@ from time import monotonic, perf_counter, sleep
 from typing import Any, Optional
 
 from paceline_agent import FORMAT, files, horovod, host, metrics
+from paceline_agent.captured import Graphs
 from paceline_agent.exchange import Exchanges
 from paceline_agent.guard import guarded, stop_measuring
 from paceline_agent.keras_steps import watch_keras
@@ -40,6 +41,7 @@ class Agent:
         self.recorder = Recorder(settings.steps)
         self.recorder.failed = self._failed
         self.exchanges = Exchanges(self.recorder, backend=settings.backend)
+        self.graphs = Graphs()
         self.timeline = Timeline()
         self.noise = Noise(self.recorder, every=settings.noise_every, first=settings.last_step)
         self.target: Optional[Target] = None
@@ -77,6 +79,7 @@ class Agent:
         guarded(self.recorder, watch_keras)(self)
         guarded(self.recorder, watch_loaders)(self)
         guarded(self.recorder, self.exchanges.install)()
+        guarded(self.recorder, self.graphs.watch)(self, torch.cuda.CUDAGraph)
         if self.settings.training:
             guarded(self.recorder, metrics.watch)(
                 self.recorder, metric=self.settings.metric, noted=self.noted
@@ -101,15 +104,28 @@ class Agent:
     # ------------------------------------------------------------ stepping
 
     def before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self.graphs.open is not None:
+            return
         if self.exchanges.device is not None:
-            self.optimizer_mark = self.exchanges.device.mark()
+            self.optimizer_mark = self.exchanges.device.mark() if self.recorder.looking else None
         self.optimizer_begun = perf_counter()
 
     def after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         now = perf_counter()
-        recorder = self.recorder
+        if self.graphs.open is not None:
+            self.graphs.open.optimizers.append(optimizer)
+            return
         # A closure (Lightning) runs forward and backward inside optimizer.step: that is not the optimizer's time.
-        self.optimizer_s += now - max(self.optimizer_begun, recorder.backward_end)
+        self.optimizer_s += now - max(self.optimizer_begun, self.recorder.backward_end)
+        self._stepped(optimizer, now)
+
+    def replayed(self, optimizer: Any) -> None:
+        """A CUDA graph has taken this optimizer's step again."""
+        self.optimizer_mark = None
+        self._stepped(optimizer, perf_counter())
+
+    def _stepped(self, optimizer: Any, now: float) -> None:
+        recorder = self.recorder
         if not recorder.ends_step(optimizer):
             return
         if self._heartbeat is None:
@@ -153,6 +169,9 @@ class Agent:
                 self.end("enough")
 
     def after_backward(self, tensors: Any) -> None:
+        if self.graphs.open is not None:
+            self.graphs.open.backwards += 1
+            return
         self.recorder.backward_end = perf_counter()
         self.recorder.backwards += 1
         if self.noise.is_open:

@@ -113,8 +113,8 @@ class Device:
             begin, end, optimizer = marker["begin"], marker["end"], marker["optimizer"]
             if begin is not None and end is not None:
                 step["step_s"] = begin.elapsed_time(end) * 1e-3
-            if optimizer is not None and end is not None:
-                step["optimizer_s"] = optimizer.elapsed_time(end) * 1e-3
+            seen = optimizer is not None and end is not None
+            step["optimizer_s"] = optimizer.elapsed_time(end) * 1e-3 if seen else None
             for first, last in marker["exchanges"] if step["exchanges"] is not None else ():
                 if last[1] is not None:
                     wait_s = max(0.0, last[0].elapsed_time(last[1]) * 1e-3)

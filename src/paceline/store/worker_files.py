@@ -182,7 +182,7 @@ def _sample(line: Mapping[str, object]) -> Sample | None:
         end_s=end_s,
         step_s=step_s,
         input_s=_number(line.get("input_s")),
-        optimizer_s=_number(line.get("optimizer_s")) or 0.0,
+        optimizer_s=_number(line.get("optimizer_s")),
         exchanges=exchanges,
         samples=_whole(line.get("samples")),
         exchanged_bytes=_whole(line.get("bytes")),
