@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from paceline.answers import Ask, Cluster, answers
@@ -205,3 +206,25 @@ def test_larger_buckets_join_whole_ones_and_a_large_tensor_stays_alone():
     assert foreseen(one, 4, change=change_from(["bucket=2x"])).value == pytest.approx(
         foreseen(joined, 4).value, rel=0.01
     )
+
+
+def unsteady(ratio):
+    return replace(profile((0.01, 0.3)), step_noise_s=Estimate(ratio * STEP_S))
+
+
+@pytest.mark.parametrize("nodes", [4, 8])
+def test_workers_that_are_unsteady_wait_for_the_slowest_of_every_step(nodes):
+    """Steps that differ by 8 %: the truth is drawn, the largest of N in every step."""
+    draw = np.random.default_rng(1).normal(STEP_S, 0.08 * STEP_S, (4000, nodes))
+    hops_s = 2 * (nodes - 1) * 0.0005
+    found = foreseen(unsteady(0.08), nodes)
+    assert found.value == pytest.approx(draw.max(axis=1).mean() + hops_s, rel=0.02)
+
+
+def test_what_is_unsteady_is_foreseen_less_surely_and_what_is_calm_as_before():
+    calm, steady, rough = (
+        foreseen(one, 8) for one in (profile((0.01, 0.3)), unsteady(0.004), unsteady(0.08))
+    )
+    assert steady == calm
+    assert rough.value > calm.value
+    assert (rough.high - rough.low) / rough.value > 0.2 > 5 * (calm.high - calm.low) / calm.value

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.stats import (
+    deviation,
     estimate,
     estimate_signed,
     half_width_ratio,
@@ -31,6 +32,19 @@ positive = st.floats(min_value=1e-6, max_value=1e6)
 def test_two_like_groups_have_the_degrees_of_both_and_one_that_does_not_vary_adds_none(variance, n):
     assert welch_degrees((variance, variance), (n, n)) == pytest.approx(2 * (n - 1))
     assert welch_degrees((variance, 0.0), (n, n)) == pytest.approx(n - 1)
+
+
+def test_a_deviation_is_that_of_a_normal_sample_and_one_pause_in_twenty_does_not_count():
+    values = [random.Random(seed).gauss(10.0, 2.0) for seed in range(400)]
+    assert deviation(values) == pytest.approx(2.0, rel=0.1)
+    assert deviation([*values, *[100.0] * 20]) == pytest.approx(2.0, rel=0.2)
+    assert deviation([1.0, 2.0, 3.0, 4.0]) is None
+
+
+@given(st.lists(st.floats(0.1, 1e3), min_size=5, max_size=40), st.floats(0.1, 10.0), st.floats(-100.0, 100.0))
+def test_a_deviation_scales_and_does_not_shift(values, factor, shift):
+    found = deviation([factor * value + shift for value in values])
+    assert found == pytest.approx(factor * deviation(values), rel=1e-6, abs=1e-6)
 
 
 def test_the_t_factor_is_the_published_one():

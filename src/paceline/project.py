@@ -6,8 +6,8 @@ s is the discrepancy that no structure explains: 9 % inside a node, 10 % across 
 (docs/prediction.md). Where hooks saw the buckets, gloo sends them, links between nodes were probed and every worker has
 a node of its own, nothing is left to guess: 0.2 % where computing leaves half of the cores to the exchange, else 3 %;
 both calibrated in the laboratory. Where a node would hold more than four workers and no more than four were seen on
-one, what was lost so far may be lost again: min(2 loss, 0.4) is added to s in squares. A projection's value is the
-median; its interval the 5 % and 95 % quantiles.
+one, what was lost so far may be lost again: min(2 loss, 0.4) is added to s in squares; so is what one worker's own
+time differs by from step to step. A projection's value is the median; its interval the 5 % and 95 % quantiles.
 """
 
 from __future__ import annotations
