@@ -148,6 +148,23 @@ def test_workers_that_exchange_nothing_are_doubted():
     assert "did not train one network together" in analysis.verdict
 
 
+def test_steps_inside_a_cuda_graph_are_timed_and_not_split():
+    hidden = {"wait_s": None, "exchanged_bytes": None, "optimizer_s": None}
+    found = findings_of(changed(both(0.1, 0.1, **hidden), captured=True))
+    assert ids(found) == {"waits-unseen"}
+    assert "CUDA graph" in found[0].message
+
+
+def test_a_worker_whose_steps_differ_is_named_with_what_it_costs_eight():
+    at = points(study())
+    uneven = [sample(k, 0.09 if k % 2 else 0.11) for k in KS]
+    (found,) = [
+        f for f in findings_of([result([worker(0, uneven, 1)], point=at[1])]) if f.id == "unsteady-steps"
+    ]
+    assert found.value == pytest.approx(0.02 / 2.563 / 0.1, rel=0.05)
+    assert "unsteady-steps" not in ids(findings_of(both(0.1, 0.1)))
+
+
 def test_weights_that_drift_apart_are_doubted():
     at = points(study())
     samples = [sample(k, 0.1) for k in KS]

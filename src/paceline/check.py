@@ -32,6 +32,7 @@ def study_findings(groups: Sequence[Launches], profiles: Sequence[Profile]) -> t
         if group.splits:
             found += _exchange(group)
             found += _data(group)
+            found += _unseen_waits(group, profile)
             found += noise(group, profile)
             found += limits(group, profile)
             found += agent_troubles(group, profile)
@@ -141,6 +142,20 @@ def _drift(result: TrialResult) -> float | None:
         return None
     scale = max(abs(value) for value in known) or 1.0
     return (max(known) - min(known)) / scale
+
+
+def _unseen_waits(group: Launches, profile: Profile) -> Iterator[Finding]:
+    """Why a step of several workers is not split, where it is not."""
+    if group.point.workers < 2 or profile.compute_s is not None:
+        return
+    captured = any(w.manifest.get("captured") is True for r in group.results for w in r.workers)
+    how = "inside a CUDA graph" if captured else "in a way that the agent does not see into"
+    yield Finding(
+        "waits-unseen",
+        "note",
+        f"{group.point.id}: workers exchange {how}, so the step is timed and not split into computing and waiting",
+        hint="study it once without the graph to see what its workers wait for" if captured else None,
+    )
 
 
 def _data(group: Launches) -> Iterator[Finding]:

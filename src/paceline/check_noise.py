@@ -17,6 +17,8 @@ FEWEST_STEPS = 10
 FOREIGN_RATIO = 0.10  # of the host's cores, taken by others while we measured
 STEAL_RATIO = 0.02
 WIDE_RATIO = 0.10
+UNSTEADY_RATIO = 0.05
+LATEST_OF_EIGHT = 1.42  # standard deviations: the expected maximum of eight normal values
 
 
 def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
@@ -55,6 +57,7 @@ def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
             f"{sum(not p.settled for p in group.splits)} of {n} launches",
             hint="raise --warmup",
         )
+    yield from _unsteady(profile)
     fewest = min(group.splits, key=lambda part: part.steps)
     if fewest.steps < FEWEST_STEPS:
         early = f"; the script ended {fewest.missed_steps} steps before the last one asked for"
@@ -102,6 +105,23 @@ def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
             threshold=cpus[0],
             hint="use at most as many workers as cores, or more machines",
         )
+
+
+def _unsteady(profile: Profile) -> Iterator[Finding]:
+    """Does one worker's own time differ much from step to step? With more of them the slowest of each step counts."""
+    noise, alone = profile.step_noise_s, profile.compute_s or profile.step_s
+    if noise is None or alone is None or noise.value <= UNSTEADY_RATIO * alone.value:
+        return
+    ratio = noise.value / alone.value
+    yield Finding(
+        "unsteady-steps",
+        "note",
+        f"{profile.point.id}: a worker's own time differs by {percent_text(ratio)} from step to step: of eight, the "
+        f"slowest of every step would come {percent_text(LATEST_OF_EIGHT * ratio)} after the mean",
+        value=ratio,
+        threshold=UNSTEADY_RATIO,
+        hint="batches of like length, a data loader with workers of its own, a machine without other programs",
+    )
 
 
 def _beside_first(result: TrialResult) -> list[WorkerRecord]:

@@ -33,6 +33,7 @@ class Graphs:
 
     def __init__(self) -> None:
         self.open: Optional[Captured] = None
+        self.seen = False  # a graph that holds a step
 
     def watch(self, agent: Agent, graph_class: Any) -> None:
         """Hook the graph's begin, end and replay."""
@@ -51,6 +52,7 @@ class Graphs:
             found, self.open = self.open, None
             result = original_end(graph)
             if found is not None and found.optimizers:
+                self.seen = True
                 with contextlib.suppress(AttributeError, TypeError):  # a graph of another kind takes no notes
                     setattr(graph, _NOTE, found)
             return result

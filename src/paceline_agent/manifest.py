@@ -48,6 +48,7 @@ def manifest(agent: Agent) -> dict[str, Any]:
         "ddp_flags": _ddp_flags(ddp, agent.exchanges.user_hook),
         "sync_batch_norm": _sync_batch_norms(ddp),
         "waits_seen": not agent.exchanges.unseen,
+        "captured": agent.graphs.seen,
         "loader": agent.loader_info or None,
         "timeline": timeline,
         "copy_back_s": _copy_back_s(ddp) if not on_cuda else None,
