@@ -14,7 +14,7 @@ from paceline.launch.facts import Subject, facts_of_this_node
 from paceline.launch.route import way_at
 from paceline.plan import points_of
 from paceline.preflight import Facts, preflight_findings
-from paceline.records import Finding, Study, Workload
+from paceline.records import Allocation, Finding, Study, Workload
 from paceline.store.paths import StudyFolder
 from paceline.store.preflight_file import preflight_findings_of, write_preflight
 from tests.desk import SCRIPTS, desk
@@ -65,7 +65,7 @@ def test_what_would_fail_or_mix_two_trainings_is_void(change, kind, says):
         ({"mtu_bytes": 9000}, "mtu-differs", "9000 on node 1 (gpu07)"),
         ({"machine": "a"}, "one-machine", "2 nodes are 1 machine"),
         ({"cores": 4}, "cores-differ", "4 on node 1 (gpu07)"),
-        ({"cores": 1}, "cores-too-few", "up to 2 workers with 1 thread each (OMP_NUM_THREADS) share 1 cores"),
+        ({"cores": 1}, "cores-too-few", "up to 2 workers with 1 thread each (OMP_NUM_THREADS) share 1 core,"),
         ({"devices": ("H100",)}, "device-shared", "2 workers on 1 CUDA device"),
         ({"shm_free_bytes": 2**26}, "shm-small", "in /dev/shm"),
         ({"environment": (("NCCL_DEBUG", "INFO"),)}, "settings-differ", "not set here and INFO there"),
@@ -105,6 +105,50 @@ def test_python_versions_that_differ_in_the_last_number_only_are_the_same():
 
 def test_the_interface_may_have_another_name_on_every_node():
     assert found(DESK, replace(NODE, environment=(("NCCL_SOCKET_IFNAME", "ib1"),))) == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    (
+        "NCCL_HOSTID NCCL_IB_HCA NCCL_IB_GID_INDEX GLOO_SOCKET_IFNAME NCCL_OOB_NET_IFNAME NCCL_TOPO_FILE "
+        "NCCL_DEBUG_FILE UCX_NET_DEVICES TORCH_HOME TORCH_EXTENSIONS_DIR"
+    ).split(),
+)
+def test_what_is_a_nodes_own_by_nature_is_not_compared(name):
+    one, other = (replace(facts, environment=((name, facts.host),)) for facts in (DESK, NODE))
+    assert found(one, other) == {}
+    assert found(DESK, other) == {}
+
+
+@pytest.mark.parametrize("name", ["NCCL_ALGO", "NCCL_IB_DISABLE", "TORCH_DISTRIBUTED_DEBUG", "UCX_TLS"])
+def test_what_changes_how_nodes_exchange_is_compared(name):
+    finding = found(DESK, replace(NODE, environment=((name, "1"),)))["settings-differ"]
+    assert f"export the same {name} on every node" in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("workers", "threads", "cores", "hint"),
+    [
+        (2, 4, 4, "--threads 2, or fewer workers per node"),
+        (2, 4, 1, "at most 1 worker per node with --threads 1, or more cores"),
+        (4, 1, 2, "at most 2 workers per node; they have one thread each already, or more cores"),
+        (1, 4, 2, "--threads 2"),
+    ],
+)
+def test_too_few_cores_are_helped_by_what_can_still_be_changed(workers, threads, cores, hint):
+    study = replace(STUDY, workers_per_node=(workers,), threads=threads)
+    assert found(replace(DESK, cores=cores), study=study)["cores-too-few"].hint == hint
+
+
+def test_on_slurm_nobody_is_told_to_join():
+    other = replace(NODE, machine="a", torch="1", python="2.7", script_sha256="", mtu_bytes=1, cores=1, skew_s=9.0,
+                    beside=(("net.py", "1"),), environment=(("NCCL_ALGO", "Tree"),), shm_free_bytes=1)  # fmt: skip
+    lost = replace(NODE, node=2, torch=None, problem="no such file", devices=("H100",))
+    findings = preflight_findings(replace(STUDY, slurm=Allocation()), (DESK, other, lost))
+    assert {"one-machine", "versions-differ", "settings-differ", "python-unusable"} <= {
+        f.id for f in findings
+    }
+    assert [finding.id for finding in findings if "join" in (finding.hint or "")] == []
 
 
 def test_cores_are_no_matter_where_every_worker_has_a_device():

@@ -7,7 +7,7 @@ doubt   trials will run, and their figures may mean something else than they see
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline.records import Finding, Study
 from paceline.units import bytes_text, duration_text
@@ -17,11 +17,26 @@ __all__ = ["Facts", "preflight_findings"]
 SHM_BYTES = 256 * 2**20  # a container's default is 64 MiB, which data-loader workers and NCCL outgrow
 SKEW_S = 1.0
 THREADS = "OMP_NUM_THREADS"
-_OWN_PER_NODE = (
-    "GLOO_SOCKET_IFNAME",
-    "NCCL_SOCKET_IFNAME",
-    THREADS,
-)  # rightly differ, or are set by the desk
+# a node's own by nature: its identity, the names of its network devices, where its files lie; or set by the desk
+_OWN_PER_NODE = ("NCCL_HOSTID", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "UCX_NET_DEVICES", THREADS)
+_OWN_ENDINGS = ("_IFNAME", "_FILE", "_DIR", "_HOME", "_PATH")
+# what helps where nodes come from Slurm, and nobody types `paceline join`
+_ON_SLURM = {
+    "python-unusable": "--python with a path that compute nodes see; --load-module or --prologue for what it needs",
+    "torch-missing": "--python with a path that compute nodes see, the one you train with",
+    "versions-differ": "--python on a file system that all nodes share, or --load-module with a version in its name",
+    "script-missing": "keep the code on a file system that all nodes share",
+    "script-differs": "keep the code on a file system that all nodes share",
+    "code-differs": "keep the code on a file system that all nodes share",
+    "settings-differ": "--prologue 'export NAME=VALUE' where the site itself does not set it on its nodes",
+    "one-machine": "ask whoever runs this Slurm: several of its nodes are one machine",
+    "mtu-differs": "ask whoever runs this Slurm for one MTU: large packets may be lost, and exchanges then hang",
+    "cores-differ": "--constraint asks for equal nodes, or read the figures as those of the slowest",
+    "devices-differ": "--constraint, or --gres gpu:TYPE:COUNT, or mind that the slowest sets the pace",
+    "device-shared": "--gres gpu:COUNT with a device for every worker of a node, or fewer --workers-per-node",
+    "shm-small": "--sbatch-option mem=… where /dev/shm counts as memory, or clear /dev/shm on that node",
+    "clock-skew": "tell whoever runs this Slurm: chrony or ntpd does not run on that node",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +81,8 @@ def preflight_findings(study: Study, nodes: Sequence[Facts]) -> tuple[Finding, .
         *_threads_set(study, nodes),
         *_clocks(nodes),
     ]
+    if study.slurm is not None:
+        found = [replace(finding, hint=_ON_SLURM.get(finding.id, finding.hint)) for finding in found]
     rank = {"void": 0, "doubt": 1, "note": 2}
     return tuple(sorted(found, key=lambda finding: rank[finding.level]))
 
@@ -212,11 +229,11 @@ def _cores(study: Study, nodes: Sequence[Facts]) -> Iterator[Finding]:
             yield Finding(
                 "cores-too-few",
                 "doubt",
-                f"{name_of(facts)}: up to {workers} workers with {_threads(threads)} (OMP_NUM_THREADS) share "
-                f"{facts.cores} cores, so they slow each other down",
+                f"{name_of(facts)}: {_who(workers, threads)} (OMP_NUM_THREADS) share "
+                f"{facts.cores} core{'' if facts.cores == 1 else 's'}, so they slow each other down",
                 value=float(workers * threads),
                 threshold=float(facts.cores),
-                hint="fewer workers per node, or --threads 1",
+                hint=_room(study, workers, facts.cores),
             )
     if len({facts.cores for facts in nodes}) > 1:
         yield Finding(
@@ -227,6 +244,17 @@ def _cores(study: Study, nodes: Sequence[Facts]) -> Iterator[Finding]:
             threshold=float(max(facts.cores for facts in nodes)),
             hint="study equal nodes, or read the figures as those of the slowest",
         )
+
+
+def _room(study: Study, workers: int, cores: int) -> str:
+    """What gives every thread a core: fewer threads where they suffice, else fewer workers."""
+    each, where = cores // workers, " per node" if study.workers_per_node else ""
+    more = " or more CPUs of the node: Slurm's --cpus-per-task" if study.slurm is not None else ""
+    if each:
+        fewer = f" or fewer workers{where}" if workers > 1 else ""
+        return f"--threads {each}" + ",".join(["", *filter(None, (fewer, more))])
+    alone = " with --threads 1" if (study.threads or 1) > 1 else "; they have one thread each already"
+    return f"at most {cores} worker{'' if cores == 1 else 's'}{where}{alone},{more or ' or more cores'}"
 
 
 def _devices(study: Study, nodes: Sequence[Facts]) -> Iterator[Finding]:
@@ -317,7 +345,9 @@ def _clocks(nodes: Sequence[Facts]) -> Iterator[Finding]:
 
 
 def _compared(facts: Facts) -> dict[str, str]:
-    return {name: value for name, value in facts.environment if name not in _OWN_PER_NODE}
+    """The variables that should be the same on every node."""
+    own = [name for name, _ in facts.environment if name in _OWN_PER_NODE or name.endswith(_OWN_ENDINGS)]
+    return {name: value for name, value in facts.environment if name not in own}
 
 
 def _each(nodes: Sequence[Facts], value: object) -> str:
@@ -325,8 +355,9 @@ def _each(nodes: Sequence[Facts], value: object) -> str:
     return ", ".join(f"{shown} on {name_of(f)}" for f in nodes if (shown := value(f)) is not None)
 
 
-def _threads(count: int) -> str:
-    return f"{count} thread{'' if count == 1 else 's'} each"
+def _who(workers: int, threads: int) -> str:
+    count = f"{threads} thread{'' if threads == 1 else 's'}"
+    return f"up to {workers} workers with {count} each" if workers > 1 else f"a worker's {count}"
 
 
 def _minor(version: str | None) -> str | None:
