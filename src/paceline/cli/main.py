@@ -6,6 +6,7 @@ Exit codes: 0 done · 1 the request or the tool is at fault · 2 nothing usable 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import shutil
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from io import TextIOWrapper
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer._click.core import Command, Context
@@ -23,7 +24,7 @@ from typer.main import get_command
 
 from paceline import __version__
 from paceline.cli.sections import sectioned
-from paceline.errors import PacelineError
+from paceline.errors import Interrupted, PacelineError
 
 __all__ = ["main"]
 
@@ -57,6 +58,9 @@ VERBS = {
 }
 
 _EPILOG = "Exit codes: 0 done, 1 wrong request, 2 nothing measured, 3 threshold failed, 130 interrupted."
+_GOES_ON = dict.fromkeys(
+    ("study", "recipe", "train", "data"), "the same command again goes on with what is missing"
+)
 
 
 class Verbs(TyperGroup):
@@ -90,6 +94,7 @@ def load(verb: str) -> Command:
 
 def main(args: Sequence[str] | None = None) -> None:
     """The console entry point."""
+    _open_closed_streams()
     sys.exit(exit_code(sys.argv[1:] if args is None else args))
 
 
@@ -101,7 +106,8 @@ def exit_code(args: Sequence[str]) -> int:
     app = typer.Typer(cls=Verbs, add_completion=True, rich_markup_mode=None, epilog=_EPILOG)
     app.callback()(paceline)
     try:
-        code = get_command(app).main(list(args) or ["--help"], prog_name="paceline", standalone_mode=False)
+        code = get_command(app).main(_asked(args), prog_name="paceline", standalone_mode=False)
+        sys.stdout.flush()  # here: what cannot be written when the interpreter ends is told in a traceback
     except ClickException as problem:
         say_error(problem.format_message(), hint=_usage_hint(args))
         return 1
@@ -109,33 +115,46 @@ def exit_code(args: Sequence[str]) -> int:
         say_error(problem.message, hint=problem.hint)
         return problem.exit_code
     except typer.Abort:
-        return 130
+        code = Interrupted.exit_code
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # the reader has left; there is nobody to tell
-        return 0
+        return _reader_left(args)
+    except SystemExit as ending:
+        if isinstance(ending.__context__, BrokenPipeError):  # typer's own answer to it
+            return _reader_left(args)
+        raise
     except OSError as problem:
         say_error(_system_text(problem), hint="check the disk and the folder")
+        _discard_output()
         return 1
+    if code == Interrupted.exit_code:  # Ctrl-C where nobody else has said so
+        say_error("stopped", hint=_GOES_ON.get(_verb(args) or ""))
     return code if isinstance(code, int) else 0
 
 
-def paceline(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
-    """How many workers should I train on? Measures any training script and tells the truth about how it scales.
-
-    paceline study --workers 1,2,4 train.py -- --batch-size 32
-    """
-    if version:
+def _say_version(wanted: bool) -> None:
+    if wanted:
         print(f"paceline {__version__}")
         raise typer.Exit
 
 
+def paceline(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """How many workers should I train on? Measures any training script and tells the truth about how it scales.
+
+    paceline study --workers 1,2,4 train.py -- --batch-size 32
+    """
+
+
 def say_error(message: str, *, hint: str | None) -> None:
     """What happened, then one thing to do."""
-    print(f"paceline: {message}", file=sys.stderr)
-    if hint:
-        print(f"  try: {hint}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # a stderr that is closed or full has nobody who reads it
+        print(f"paceline: {message}", file=sys.stderr)
+        if hint:
+            print(f"  try: {hint}", file=sys.stderr)
 
 
 def _system_text(problem: OSError) -> str:
@@ -146,9 +165,46 @@ def _system_text(problem: OSError) -> str:
     return f"{problem.filename or 'the system'}: {problem.strerror or problem}"
 
 
+def _asked(args: Sequence[str]) -> list[str]:
+    """`help` and `help VERB` as people type them; without a word there is help."""
+    if not args or args[0] == "help":
+        return [*args[1:2], "--help"]
+    return list(args)
+
+
+def _verb(args: Sequence[str]) -> str | None:
+    return next((arg for arg in args if arg in VERBS), None)
+
+
+def _first_word(args: Sequence[str]) -> str:
+    """What should have been a verb."""
+    return next((arg for arg in args if arg != "help"), "")
+
+
+def _reader_left(args: Sequence[str]) -> int:
+    """`| head` has seen enough, and there is nobody to tell; but what goes on when repeated was not done."""
+    _discard_output()
+    return 1 if _verb(args) in _GOES_ON else 0
+
+
+def _open_closed_streams() -> None:
+    """Started with `>&-` there is no stdout: the first file opened would take its number, and what is printed."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - open to the end
+
+
+def _discard_output() -> None:
+    """Let what is still to be written go nowhere, so that the end of the interpreter does not try again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            os.dup2(nowhere, stream.fileno())
+
+
 def _usage_hint(args: Sequence[str]) -> str:
-    verb = next((arg for arg in args if arg in VERBS), None)
-    if verb is None and (alike := get_close_matches(next(iter(args), ""), VERBS, n=1)):
+    verb = _verb(args)
+    if verb is None and (alike := get_close_matches(_first_word(args), VERBS, n=1)):
         return f"paceline {alike[0]}"
     if verb in ("study", "plan") and "--" not in args:
         return f"paceline {verb} [options] SCRIPT -- script args (arguments of the script go after --)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,9 +13,9 @@ import typer
 
 from paceline.cli.gather import JOIN_WAIT_S, Join, JoinWait
 from paceline.cli.goal import checked_goal, checked_trial
+from paceline.cli.plan_text import print_json
 from paceline.cli.ready import ready
 from paceline.cli.study import bench_of, measure, terminated_like_interrupted
-from paceline.cli.study_options import Json
 from paceline.errors import UsageError
 from paceline.launch.command import threads_per_worker
 from paceline.launch.interpreter import interpreter
@@ -45,7 +46,9 @@ def recipe(
     join: Join = None,
     join_wait: JoinWait = None,
     retry_failed: Annotated[bool, typer.Option(help="Repeat trials that failed.")] = False,
-    json: Json = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, and nothing else; of run, the analysis.")
+    ] = False,
 ) -> None:
     """Repeat a classic multi-worker lab, and answer what it asked.
 
@@ -56,8 +59,7 @@ def recipe(
     Runs what is missing; run it again after an interruption.
     """
     if action == "list" and name is None:
-        for each in recipe_names():
-            print(f"{each:16} {read_recipe(each).title}")
+        _list(json=json)
         return
     if action not in ("show", "run") or name is None:
         raise UsageError(
@@ -67,7 +69,10 @@ def recipe(
     chosen, size = read_recipe(name), _preset(preset)
     asked = _with_data(chosen.studies[size], data)
     if action == "show":
-        print(_shown(chosen, size, asked), end="")
+        if json:
+            print_json(_shown_data(chosen, size, asked))
+        else:
+            print(_shown(chosen, size, asked), end="")
         return
     suffix = "" if size == "laptop" else f"-{size}"
     folder = StudyFolder(out or Path(f"paceline-recipe-{chosen.name}{suffix}"))
@@ -117,6 +122,26 @@ def _with_data(study: Study, data: Path | None) -> Study:
         return study
     args = (*study.workload.args, "--data", str(data.absolute()))
     return replace(study, workload=replace(study.workload, args=args))
+
+
+def _list(*, json: bool) -> None:
+    titles = {name: read_recipe(name).title for name in recipe_names()}
+    if json:
+        print_json([{"name": name, "title": title} for name, title in titles.items()])
+        return
+    for name, title in titles.items():
+        print(f"{name:16} {title}")
+
+
+def _shown_data(chosen: Recipe, size: Preset, study: Study) -> dict[str, object]:
+    return {
+        "name": chosen.name,
+        "title": chosen.title,
+        "asks": [QUESTIONS[ask] for ask in chosen.asks],
+        "data": chosen.data,
+        "preset": size,
+        "study": tomllib.loads(study_text(study)),  # as study.toml has it, so that its schema holds
+    }
 
 
 def _shown(chosen: Recipe, size: Preset, study: Study) -> str:

@@ -1,0 +1,89 @@
+"""The command line where people stumble: asking for help, leaving early, a pipe that closes."""
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+from paceline import __version__
+from paceline.cli.main import exit_code
+from tests.desk import DESK, environment
+
+
+def shell(command, cwd):
+    """One line of bash in which $desk is the desk."""
+    line = command.replace("$desk", " ".join(DESK))
+    return subprocess.run(
+        ["bash", "-c", line], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=60
+    )
+
+
+def test_the_version_needs_no_verb(capsys):
+    assert exit_code(["--version"]) == 0
+    assert capsys.readouterr().out == f"paceline {__version__}\n"
+
+
+@pytest.mark.parametrize("verb", ["", "show"])
+def test_help_is_a_word_too(verb, capsys):
+    assert exit_code(["help", *verb.split()]) == 0
+    said = capsys.readouterr().out
+    assert exit_code([*verb.split(), "--help"]) == 0
+    assert said == capsys.readouterr().out
+
+
+def test_help_of_a_mistyped_verb_names_the_one_that_is_meant(capsys):
+    assert exit_code(["help", "studdy"]) == 1
+    assert "  try: paceline study\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        ("$desk --help | true; echo ${PIPESTATUS[0]}", "0\n"),
+        ("$desk --help | head -c 1 >&2; echo ${PIPESTATUS[0]}", "0\n"),
+        ("$desk show nowhere 2>&1 | true; echo ${PIPESTATUS[0]}", "1\n"),
+    ],
+)
+def test_a_reader_who_leaves_is_no_error(tmp_path, line, codes):
+    done = shell(line, tmp_path)
+    assert done.stdout == codes
+    assert done.stderr in ("", "U")
+
+
+@pytest.mark.parametrize(("where", "code"), [(">&-", 0), (">/dev/full", 1)])
+def test_output_that_goes_nowhere_gives_no_traceback(tmp_path, where, code):
+    done = shell(f"$desk --help {where}", tmp_path)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+@pytest.mark.parametrize(("verb", "goes_on"), [("study", True), ("show", False)])
+def test_an_interruption_is_one_sentence_and_what_goes_on_says_so(verb, goes_on, monkeypatch, capsys):
+    def interrupted(*_args, **_kwargs):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("paceline.cli.study.target_of", interrupted)
+    monkeypatch.setattr("paceline.cli.show.read_study", interrupted)
+    assert exit_code([verb, "anything"]) == 130
+    said = capsys.readouterr().err
+    assert said.startswith("paceline: stopped\n")
+    assert ("try: the same command again" in said) == goes_on
+
+
+def test_the_recipes_can_be_read_by_a_program(capsys):
+    assert exit_code(["recipe", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {
+        "name": "mnist",
+        "title": "digits: utilisation against the batch, steps per epoch, two nodes",
+    } in listed
+
+
+def test_a_recipe_can_be_read_by_a_program(capsys):
+    assert exit_code(["recipe", "show", "mnist", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["name"], shown["preset"]) == ("mnist", "laptop")
+    assert shown["study"]["workload"]["name"] == "mnist"
+    assert all(question.endswith("?") for question in shown["asks"])
