@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -101,7 +101,7 @@ def main(args: Sequence[str] | None = None) -> None:
 def exit_code(args: Sequence[str]) -> int:
     """Carry out one command line; what it prints, and the exit code it deserves."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show ± shows ?, not a traceback
     app = typer.Typer(cls=Verbs, add_completion=True, rich_markup_mode=None, epilog=_EPILOG)
     app.callback()(paceline)
@@ -196,10 +196,8 @@ def _open_closed_streams() -> None:
 
 def _discard_output() -> None:
     """Let what is still to be written go nowhere, so that the end of the interpreter does not try again."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            os.dup2(nowhere, stream.fileno())
+    with contextlib.suppress(io.UnsupportedOperation):  # a stream without a file, as tests give it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage_hint(args: Sequence[str]) -> str:
