@@ -268,9 +268,34 @@ def test_a_loss_that_is_not_a_number_is_divergence_not_success():
 
 
 def test_a_script_that_never_steps_is_said_to():
-    assert ended(code=0) == ("crashed", "the script ended without one optimizer step on any of 2 workers")
+    assert ended(code=0, watched=Watched("exited", 0, 9.0, ())) == (
+        "crashed",
+        "the script ended without one optimizer step on any of 2 workers",
+    )
     returned = (Ending(0, "returned", 0), Ending(1, "returned", 0))
     assert "without one measured step" in ended(code=0, endings=returned)[1]
+
+
+def test_steps_that_were_taken_are_not_denied_when_a_worker_leaves_without_a_word():
+    assert ended(code=0, watched=Watched("exited", 0, 9.0, BEATS)) == (
+        "crashed",
+        "worker 0 of 2 left after 12 steps without a word (os._exit?), and what was measured went with it",
+    )
+
+
+def test_the_one_that_only_noticed_names_who_left_without_a_word():
+    log = "Root Cause (first observed failure):\n rank : 0 (local_rank: 0)\n exitcode : 1 (pid: 5)"
+    echo = failure(0, message="gloo: Connection closed by peer")
+    reason = ended(failures=(echo,), log=log)[1]
+    assert reason.startswith("worker 0 of 2: RuntimeError: gloo: Connection closed by peer")
+    assert reason.endswith("; worker 1 left without a word")
+
+
+def test_what_a_worker_said_last_before_its_first_step_is_the_reason():
+    log = "Root Cause (first observed failure):\n rank : 0 (local_rank: 0)\n exitcode : 2 (pid: 5)"
+    said = {0: "usage: train.py\ntrain.py: error: unrecognized arguments: --bogus\n"}
+    reason = ended(code=2, log=log, said=said, watched=Watched("exited", 2, 9.0, ()))[1]
+    assert reason.endswith("with code 2 after 0 steps: train.py: error: unrecognized arguments: --bogus")
 
 
 def test_a_port_in_use_is_called_that():

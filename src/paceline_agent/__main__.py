@@ -38,6 +38,8 @@ def main(argv: list[str]) -> None:
         run(target[0])
     except SystemExit as ending:
         if agent is not None:
+            if ending.code is not None and not isinstance(ending.code, int):  # sys.exit("why")
+                _write_exception(agent, ending)
             agent.script_ended("returned" if ending.code in (None, 0) else "exception")
         raise
     except BaseException as error:

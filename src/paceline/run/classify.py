@@ -14,7 +14,7 @@ import math
 import re
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from paceline.records import State, WorkerRecord
 from paceline.run.watch import Limits, Watched
@@ -49,6 +49,7 @@ class Evidence:
     log: str
     memory_kills: int  # kernel memory kills during the trial
     lost_nodes: tuple[str, ...] = ()  # what the launcher says of nodes that went away
+    said: Mapping[int, str] = field(default_factory=dict)  # the end of what each worker printed
 
 
 def classify(evidence: Evidence) -> tuple[State, str | None]:
@@ -68,7 +69,7 @@ def classify(evidence: Evidence) -> tuple[State, str | None]:
     if evidence.lost_nodes:
         return "crashed", "; ".join(evidence.lost_nodes)
     failure = _first_cause(evidence.failures)
-    if failure is not None and (not _echo(failure) or _died(evidence.log) is None):
+    if failure is not None and (not _echo(failure) or _noticed_only(failure, evidence)):
         return "oom" if failure.oom else "crashed", _failure_text(failure, evidence)
     stopped = _measuring_stopped(evidence)
     if stopped is not None:
@@ -112,6 +113,12 @@ def _echo(failure: Failure) -> bool:
     return _SECONDARY.search(text) is not None and _PORT.search(text) is None
 
 
+def _noticed_only(failure: Failure, evidence: Evidence) -> bool:
+    """Whether the launcher knows no more than this echo: nobody died in its eyes, or the one that noticed."""
+    died = _died(evidence.log)
+    return died is None or (died[0] == failure.rank and died[1] >= 0)
+
+
 def _failure_text(failure: Failure, evidence: Evidence) -> str:
     where = _innermost(failure.traceback, latest_last=True)
     steps = f" after {failure.step} steps" if failure.step else " before the first step"
@@ -121,7 +128,17 @@ def _failure_text(failure: Failure, evidence: Evidence) -> str:
         message = f"the port {port[1]} is in use" if port else "its port is in use"
         return f"{_worker(failure.rank, evidence)}: {message} ({failure.type}{', ' + where if where else ''})"
     text = f"{failure.type}: {message}" if message else failure.type
-    return f"{_worker(failure.rank, evidence)}: {text}{f' ({where})' if where else ''}{steps}"
+    gone = _wordless(evidence) if _echo(failure) else ""
+    return f"{_worker(failure.rank, evidence)}: {text}{f' ({where})' if where else ''}{steps}{gone}"
+
+
+def _wordless(evidence: Evidence) -> str:
+    """Who took steps and then neither ended nor raised: what the others lost may be one of them."""
+    heard = {ending.rank for ending in evidence.endings} | {failure.rank for failure in evidence.failures}
+    silent = [str(beat.rank) for beat in evidence.watched.beats if beat.rank not in heard]
+    if not silent:
+        return ""
+    return f"; worker{'' if len(silent) == 1 else 's'} {', '.join(silent)} left without a word"
 
 
 def _hang_text(evidence: Evidence) -> str:
@@ -177,6 +194,9 @@ def _death(evidence: Evidence) -> tuple[State, str | None]:
         steps = next((beat.steps for beat in evidence.watched.beats if beat.rank == rank), 0)
         cause = f"killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
         text = f"{_worker(rank, evidence)} {cause} after {steps} steps"
+        if code > 0 and not steps:  # options that it does not know, data that are not there: it said so last
+            last = _last_line(evidence.said.get(rank, ""), re.compile(r"\S"))
+            text += f": {last}" if last else ""
         if code == -signal.SIGKILL and evidence.memory_kills:
             return "oom", f"{text}: the kernel ended it for want of memory"
         return "crashed", text
@@ -191,6 +211,10 @@ def _death(evidence: Evidence) -> tuple[State, str | None]:
     if came:
         return "crashed", f"{came} of {evidence.workers} workers took part and ended ({code_text})"
     if evidence.watched.exit_code == 0:
+        left = min(evidence.watched.beats, key=lambda beat: beat.steps, default=None)
+        if left is not None and left.steps:
+            text = f"{_worker(left.rank, evidence)} left after {left.steps} steps without a word (os._exit?)"
+            return "crashed", f"{text}, and what was measured went with it"
         return "crashed", f"the script ended without one optimizer step on any of {evidence.workers} workers"
     last = _last_line(evidence.log, re.compile(r"\S"))
     return "crashed", f"no worker came to its end ({code_text}){': ' + last if last else ''}"

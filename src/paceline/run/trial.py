@@ -24,6 +24,7 @@ from paceline.store.worker_files import (
     endings,
     failures,
     look_again,
+    outputs,
     stacks,
     text_tail,
     worker_records,
@@ -139,6 +140,7 @@ def _result(trial: Trial, path: Path, watched: Watched, *, limits: Limits, memor
             log=log,
             memory_kills=memory_kills + len(_SLURM_MEMORY_KILL.findall(log)),
             lost_nodes=lost_nodes(path),
+            said=outputs(path),
         )
     )
     tail = "" if state == "ok" else _tail(path, log)

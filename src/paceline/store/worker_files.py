@@ -23,6 +23,7 @@ __all__ = [
     "failures",
     "heartbeats",
     "look_again",
+    "outputs",
     "stacks",
     "text_tail",
     "worker_records",
@@ -129,6 +130,11 @@ def heartbeats(trial: Path) -> tuple[Heartbeat, ...]:
 def stacks(trial: Path) -> Mapping[int, str]:
     """The stacks that workers wrote when asked, by rank."""
     return {rank: path.read_text(errors="replace") for rank, path in _ranked(trial, "stacks-", ".txt")}
+
+
+def outputs(trial: Path) -> Mapping[int, str]:
+    """The end of what each worker printed, by rank."""
+    return {rank: text_tail(path) for rank, path in _ranked(trial, "out-", ".log")}
 
 
 def look_again(trial: Path) -> None:
