@@ -109,10 +109,18 @@ def test_the_interface_may_have_another_name_on_every_node():
 
 @pytest.mark.parametrize(
     "name",
-    (
-        "NCCL_HOSTID NCCL_IB_HCA NCCL_IB_GID_INDEX GLOO_SOCKET_IFNAME NCCL_OOB_NET_IFNAME NCCL_TOPO_FILE "
-        "NCCL_DEBUG_FILE UCX_NET_DEVICES TORCH_HOME TORCH_EXTENSIONS_DIR"
-    ).split(),
+    [
+        "NCCL_HOSTID",
+        "NCCL_IB_HCA",
+        "NCCL_IB_GID_INDEX",
+        "GLOO_SOCKET_IFNAME",
+        "NCCL_OOB_NET_IFNAME",
+        "NCCL_TOPO_FILE",
+        "NCCL_DEBUG_FILE",
+        "UCX_NET_DEVICES",
+        "TORCH_HOME",
+        "TORCH_EXTENSIONS_DIR",
+    ],
 )
 def test_what_is_a_nodes_own_by_nature_is_not_compared(name):
     one, other = (replace(facts, environment=((name, facts.host),)) for facts in (DESK, NODE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -13,12 +14,14 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli.allocation import launcher_here, nodes_seen
 from paceline.cli.answer import finding_lines
 from paceline.cli.gather import JOIN_WAIT_S, Join, JoinWait, assembled, opened, say_ways
 from paceline.cli.plan_text import print_json
 from paceline.cli.probe_request import Asked, orders_of
 from paceline.cli.probe_text import probe_lines
 from paceline.cli.probed import Probed, probed
+from paceline.cli.slurm_options import inside_allocation
 from paceline.data import shipped
 from paceline.errors import Interrupted, NothingMeasured, PacelineError, UsageError
 from paceline.launch import inspection
@@ -26,11 +29,10 @@ from paceline.launch.interpreter import interpreter, package_folder
 from paceline.launch.local import LocalLauncher
 from paceline.launch.nodes import NodesLauncher
 from paceline.launch.slurm import SlurmLauncher
-from paceline.launch.slurm_nodes import allocation_here, first_address
 from paceline.links_spec import specs_from
 from paceline.preflight import Facts, preflight_findings
 from paceline.probe_nccl import read_nccl_tests
-from paceline.records import Probe, Study, Workload
+from paceline.records import Allocation, Probe, Study, Workload
 from paceline.records_json import plain_data
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
@@ -177,7 +179,7 @@ def _bench(
     """What the probes are run with; where they need several nodes, those of the allocation, or those that join."""
     bench = ProbeBench(
         LocalLauncher(),
-        interpreter(python or (study.python if study is not None else None)),
+        _python(study, python),
         package_folder("paceline_agent"),
         SystemClock(),
         tag=StudyFolder(root).tag,
@@ -187,35 +189,59 @@ def _bench(
         _say(
             f"{len(orders)} probe{'s' if len(orders) > 1 else ''}, about {duration_text(sum(map(_expected_s, orders)))}"
         )
+    queued = study is not None and study.slurm is not None
+    steps = launcher_here(study) if nodes > 1 or queued else None
+    if steps is not None:
+        yield _in_allocation(root, orders, steps, bench)
+        return
+    if queued:
+        raise UsageError(
+            "this study takes its nodes from Slurm, and this is no allocation",
+            hint=f"salloc --nodes {nodes} paceline probe {shlex.quote(str(root))}",
+        )
     if nodes == 1:
         yield bench
         return
-    if (allocation := allocation_here(os.environ)) is not None:
-        job, names = allocation
-        steps = SlurmLauncher(job, names, first_address(names))
-        if len(names) < nodes:
-            raise UsageError(
-                f"job {job} has {len(names)} nodes, and {nodes} are to be probed",
-                hint=f"salloc --nodes {nodes}",
-            )
-        yield replace(bench, launcher=steps, rendezvous=steps.rendezvous)
-        return
-    if study is not None and study.slurm is not None:
-        raise UsageError(
-            "this study takes its nodes from Slurm, and this is no allocation",
-            hint=f"salloc --nodes {nodes} paceline probe {root}",
-        )
     with opened(join, what="probe") as gate:
-        devices = any("nccl" in order.backends for order in orders)
-        asked = inspection.Asked(bench.python, None, os.sep, devices=devices)
+        asked = _asked(orders, bench)
         facts = assembled(gate, nodes, asked, wait_s=wait_s, what="probe")
-        notes = _judged(orders, facts)
+        notes = _judged(orders, facts, slurm=None)
         say_ways(facts)
         launcher = NodesLauncher(gate, None, _say, lambda member: None)
         yield replace(bench, launcher=launcher, rendezvous=launcher.rendezvous, notes=notes)
 
 
-def _judged(orders: Sequence[ProbeOrder], facts: Sequence[Facts]) -> tuple[str, ...]:
+def _in_allocation(
+    root: Path, orders: Sequence[ProbeOrder], steps: SlurmLauncher, bench: ProbeBench
+) -> ProbeBench:
+    """The bench of probes as steps of this allocation, after the same look at its nodes as a study takes."""
+    nodes = max(order.nodes for order in orders)
+    if len(steps.nodes) < nodes:
+        has = f"{len(steps.nodes)} node{'' if len(steps.nodes) == 1 else 's'}"
+        raise UsageError(
+            f"job {steps.asked} has {has}, and {nodes} are to be probed", hint=f"salloc --nodes {nodes}"
+        )
+    facts = nodes_seen(steps, _asked(orders, bench).subject, folder=root)
+    notes = _judged(orders, facts[:nodes], slurm=Allocation()) if facts else ()
+    return replace(bench, launcher=steps, rendezvous=steps.rendezvous, notes=notes)
+
+
+def _python(study: Study | None, asked: str | None) -> str:
+    """The interpreter of the probes: as asked, else the study's; one inside a container cannot be looked for here."""
+    own = asked or (study.python if study is not None else None)
+    inside = study is not None and study.slurm is not None and study.slurm.container is not None
+    return own or "python3" if inside and inside_allocation() else interpreter(own)
+
+
+def _asked(orders: Sequence[ProbeOrder], bench: ProbeBench) -> inspection.Asked:
+    """What nodes are asked about: no script, and devices where a backend needs them."""
+    devices = any("nccl" in order.backends for order in orders)
+    return inspection.Asked(bench.python, None, os.sep, devices=devices)
+
+
+def _judged(
+    orders: Sequence[ProbeOrder], facts: Sequence[Facts], *, slurm: Allocation | None
+) -> tuple[str, ...]:
     """What a look at the nodes makes of the probes to come, said and kept with them; what is void ends it here."""
     largest = max(orders, key=lambda order: order.workers)
     as_study = Study(
@@ -224,6 +250,7 @@ def _judged(orders: Sequence[ProbeOrder], facts: Sequence[Facts]) -> tuple[str, 
         workers_per_node=(largest.workers // largest.nodes,),
         nodes=(largest.nodes,),
         threads=largest.threads,
+        slurm=slurm,
     )
     findings = preflight_findings(as_study, facts)
     for finding in findings:

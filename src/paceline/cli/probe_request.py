@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from paceline.cli.slurm_options import allocated_cores, inside_allocation
 from paceline.cluster_seen import with_seen
 from paceline.config import backends
 from paceline.errors import UsageError
@@ -36,6 +37,7 @@ def orders_of(asked: Asked, study: Study | None, results: Sequence[TrialResult])
     seen = exchanged_bytes(results)
     sizes = sweep_sizes(bytes_of(asked.size) if asked.size else LARGEST_BYTES if seen is None else 2 * seen)
     threads = asked.threads or (study.threads if study else None)
+    own = allocated_cores() if inside_allocation() else cores()
     return [
         ProbeOrder(
             workers=workers,
@@ -44,7 +46,7 @@ def orders_of(asked: Asked, study: Study | None, results: Sequence[TrialResult])
             backends=_backends(asked.backend, study, results) if workers > 1 else (),
             seconds=duration(asked.seconds),
             device=asked.device and i == 0,
-            threads=threads or max(1, cores() // (workers // nodes)),
+            threads=threads or max(1, own // (workers // nodes)),
         )
         for i, (workers, nodes) in enumerate(_counts(asked, study))
     ]

@@ -28,7 +28,7 @@ from paceline.store.paths import StudyFolder
 from paceline.store.preflight_file import write_preflight
 from paceline.store.trial_files import read_results
 
-__all__ = ["judged", "ready", "refusal_of"]
+__all__ = ["asked_of", "judged", "ready", "refusal_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def ready(
     if not todo:
         yield bench
         return
-    look = _Look(folder, study, _asked(study, bench))
+    look = _Look(folder, study, asked_of(study, bench))
     nodes = max(trial.point.nodes for trial in todo)
     if nodes == 1:
         refused = judged(folder, study, inspected(look.asked, ()))
@@ -70,7 +70,8 @@ def ready(
         )
 
 
-def _asked(study: Study, bench: Bench) -> Asked:
+def asked_of(study: Study, bench: Bench) -> Asked:
+    """What every node is asked about: the Python, the script or module, and devices where a backend needs them."""
     directory = study.directory or "."
     name, kind = study.workload.name, study.workload.kind
     return Asked(

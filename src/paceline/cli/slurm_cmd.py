@@ -6,26 +6,21 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from paceline.cli.allocation import launcher_here, nodes_seen
 from paceline.cli.plan_text import print_plan
 from paceline.cli.progress import progress_listener
-from paceline.cli.ready import judged, refusal_of
+from paceline.cli.ready import asked_of, judged, refusal_of
 from paceline.cli.slurm_options import inside_allocation
 from paceline.cli.slurm_task import measure_share
 from paceline.cli.study import finish, measure, refuse_nothing, terminated_like_interrupted
 from paceline.config import with_args_batch
 from paceline.errors import Interrupted, PacelineError, UsageError
-from paceline.launch.command import INTERFACE_VARIABLES
-from paceline.launch.facts import Subject
-from paceline.launch.interpreter import package_folder
-from paceline.launch.slurm import SlurmLauncher
 from paceline.launch.slurm_client import present
-from paceline.launch.slurm_nodes import allocation_here, first_address, looked_at, looked_into, task_here
+from paceline.launch.slurm_nodes import task_here
 from paceline.plan import plan_study
-from paceline.preflight import Facts
 from paceline.records import Study
 from paceline.run.clock import SystemClock
 from paceline.run.missing import missing
@@ -123,22 +118,11 @@ def study_on_slurm(
 
 def slurm_bench(folder: StudyFolder, study: Study, bench: Bench) -> Bench:
     """The bench of a desk inside an allocation, after a look at every node."""
-    here = allocation_here(os.environ)
-    assert here is not None
-    job, nodes = here
-    container = None if study.slurm is None else study.slurm.container
-    launcher = SlurmLauncher(job, nodes, first_address(nodes), container, task_here(os.environ))
+    launcher = launcher_here(study)
+    assert launcher is not None
     make_folder(folder.root)
-    place = str(folder.root.absolute())
-    refused: Mapping[str, str] = {}
-    if container is None:
-        facts = looked_at(launcher, _subject(study, bench), folder=place)
-        _say(_nodes_text(launcher.asked, facts))
-        refused = judged(folder, study, facts)
-    else:
-        on_node = package_folder("paceline_agent") / "on_node.py"
-        facts = looked_into(launcher, python=bench.python, folder=place, on_node=on_node)
-        _say(_nodes_text(launcher.asked, facts))
+    facts = nodes_seen(launcher, asked_of(study, bench).subject, folder=folder.root)
+    refused = judged(folder, study, facts) if facts else {}
     return replace(
         bench,
         launcher=launcher,
@@ -146,12 +130,6 @@ def slurm_bench(folder: StudyFolder, study: Study, bench: Bench) -> Bench:
         refusal=partial(refusal_of, refused, launcher.refusal),
         lag_s=_LAG_S,
     )
-
-
-def _subject(study: Study, bench: Bench) -> Subject:
-    script = os.path.join(study.directory or ".", study.workload.name)
-    named = study.workload.kind == "script"
-    return Subject(bench.python, script if named else None, devices="nccl" in study.backends)
 
 
 def _followed(folder: StudyFolder, study: Study, job: JobState, *, again: str) -> JobState:
@@ -195,17 +173,6 @@ def why_left(folder: StudyFolder, job: JobState) -> str | None:
     lines = [line.strip() for log in logs for line in text_tail(log).splitlines()]
     said = [re.search(r"(^stopped by .*|(?<=with other tasks; ).*)", line) for line in lines]
     return next((match[0] for match in said if match), None)
-
-
-def _nodes_text(job: str, facts: Sequence[Facts]) -> str:
-    """job 12: n1 (10.0.0.1 over eth0, 8 cores), n2 (…); interfaces by route to n1."""
-    each = [
-        f"{fact.host} ({fact.address} over {fact.interface or 'an unnamed interface'}, {fact.cores} cores)"
-        for fact in facts
-    ]
-    own = [f"{name}={os.environ[name]}" for name in INTERFACE_VARIABLES if os.environ.get(name)]
-    why = f"your {', '.join(own)} stands" if own else "interfaces by route to the first"
-    return f"job {job}: {', '.join(each)}; {why}"
 
 
 def _say(text: str) -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "Prologue",
     "SbatchOption",
     "Time",
+    "allocated_cores",
     "cores_for",
     "inside_allocation",
     "with_allocation",
@@ -77,6 +78,11 @@ def cores_for(study: Study) -> int:
         return cores()
     if not inside_allocation():
         return max(study.workers_per_node or study.workers)
+    return allocated_cores()
+
+
+def allocated_cores() -> int:
+    """The cores of a node of this allocation, the least of all; those of this machine where Slurm does not say."""
     given = os.environ.get("SLURM_CPUS_ON_NODE") or os.environ.get("SLURM_JOB_CPUS_PER_NODE", "")
     least = [int(count) for count in re.findall(r"(\d+)(?:\(x\d+\))?", given)]  # "8(x2),4"
     return min(least, default=cores())

@@ -224,7 +224,9 @@ def _folders(command: Command) -> list[str]:
     argv = command.argv
     target = argv[argv.index(_AGENT) + 1] if _AGENT in argv else "-m"
     script = [] if target == "-m" else [os.path.dirname(os.path.join(command.directory, target))]
-    return list(dict.fromkeys(map(os.path.abspath, (command.trial_dir, command.directory, *script))))
+    named = map(os.path.abspath, (command.trial_dir, command.directory, *script))
+    own_root = os.sep  # a container has one
+    return [folder for folder in dict.fromkeys(named) if folder != own_root]
 
 
 def _known(job: str) -> JobState | None:
