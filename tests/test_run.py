@@ -341,13 +341,29 @@ def recorded(tmp_path):
     return folder.root
 
 
-def replay(tmp_path, recorded, study, refusal=None):
+class Counting:
+    """Hears how many trials are left whenever one begins or ends."""
+
+    def __init__(self):
+        self.heard = []
+
+    def started(self, trial, progress):
+        self.heard.append(len(progress.missing))
+
+    def stepped(self, trial, beats):
+        return None
+
+    def ended(self, result, progress):
+        self.heard.append(len(progress.missing))
+
+
+def replay(tmp_path, recorded, study, refusal=None, left_out=frozenset(), listener=None):
     package = tmp_path / "some_agent"
     package.mkdir(exist_ok=True)
     launcher = ReplayLauncher(recorded)
-    bench = Bench(launcher, "python", 1, package, None, FakeClock(), refusal=refusal)
+    bench = Bench(launcher, "python", 1, package, None, FakeClock(), refusal=refusal, left_out=left_out)
     folder = StudyFolder(tmp_path / "new")
-    stopped = run_study(folder, study, bench=bench, listener=Silent())
+    stopped = run_study(folder, study, bench=bench, listener=listener or Silent())
     return stopped, read_results(folder)
 
 
@@ -380,6 +396,19 @@ def test_trials_that_cannot_be_started_are_left_out_and_the_others_run(tmp_path,
     assert {r.trial.point.workers for r in results} == {1}
     assert stopped == "before trial w2-1, which needs 2 nodes, 1 is here; 5 trials left out"
     assert {r.trial.point.workers for r in replay(tmp_path, recorded, STUDY)[1]} == {1, 2}
+
+
+def test_what_cannot_run_on_these_nodes_is_not_waited_for(tmp_path, recorded):
+    listener, study = Counting(), replace(STUDY, workers=(1,), repeats=2, backends=("gloo", "nccl"))
+    refused = frozenset({"w1-nccl"})
+    stopped, results = replay(tmp_path, recorded, study, _refusal_of(refused), refused, listener)
+    assert [result.trial.id for result in results] == ["w1-gloo-1", "w1-gloo-2"]
+    assert listener.heard == [2, 1, 1, 0]
+    assert stopped == "before trial w1-nccl-1, which is left out; 2 trials left out"
+
+
+def _refusal_of(points):
+    return lambda trial: "is left out" if trial.point.id in points else None
 
 
 def test_a_budget_stops_before_the_trial_that_would_exceed_it(tmp_path, recorded):

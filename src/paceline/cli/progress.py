@@ -105,6 +105,8 @@ class LiveTable:
     def _state(self, point: Point, progress: Progress) -> str:
         if given_up(point, progress.results) is not None:
             return next(r.state for r in reversed(progress.results) if r.trial.point.id == point.id)
+        if point.id in progress.left_out:
+            return "left out"
         if settled(point, progress.results, self._study):
             return "settled"
         return "waiting" if any(trial.point.id == point.id for trial in progress.missing) else "done"

@@ -55,7 +55,7 @@ def ready(
     nodes = max(trial.point.nodes for trial in todo)
     if nodes == 1:
         refused = judged(folder, study, inspected(look.asked, ()))
-        yield replace(bench, refusal=partial(refusal_of, refused, None))
+        yield replace(bench, refusal=partial(refusal_of, refused, None), left_out=frozenset(refused))
         return
     with opened(join, what="study") as gate:
         facts = assembled(gate, nodes, look.asked, wait_s=wait_s, what="study")
@@ -67,6 +67,7 @@ def ready(
             launcher=launcher,
             rendezvous=launcher.rendezvous,
             refusal=partial(refusal_of, refused, launcher.refusal),
+            left_out=frozenset(refused),
         )
 
 
@@ -89,7 +90,7 @@ def judged(folder: StudyFolder, study: Study, facts: Sequence[Facts]) -> Mapping
     refused = refused_points(points, facts)
     findings = (*preflight_findings(study, facts), *dict.fromkeys(refused.values()))
     make_folder(folder.root)
-    write_preflight(folder, facts, findings)
+    write_preflight(folder, facts, findings, left_out=refused)
     nothing_left = next(iter(refused.values())) if len(refused) == len(points) else None
     stops = next((finding for finding in findings if finding.level == "void"), nothing_left)
     for finding in findings:

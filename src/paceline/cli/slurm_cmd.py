@@ -128,6 +128,7 @@ def slurm_bench(folder: StudyFolder, study: Study, bench: Bench) -> Bench:
         launcher=launcher,
         rendezvous=launcher.rendezvous,
         refusal=partial(refusal_of, refused, launcher.refusal),
+        left_out=frozenset(refused),
         lag_s=_LAG_S,
     )
 

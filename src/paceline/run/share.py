@@ -96,10 +96,11 @@ def run_share(folder: StudyFolder, study: Study, *, own: Holder, bench: Bench, l
                 return Share(ran, len(todo), why)
             if is_complete(folder, trial.id):  # by a task that has ended since, and is seen only now
                 continue
-            listener.started(trial, progress_of(plan, results, study))
+            listener.started(trial, progress_of(plan, results, study, left_out=bench.left_out))
             result = run_trial(folder, study, trial, bench=bench, stepped=partial(listener.stepped, trial))
             ran += 1
-            listener.ended(result, progress_of(plan, (*results, result), study))
+            after = progress_of(plan, (*results, result), study, left_out=bench.left_out)
+            listener.ended(result, after)
 
 
 def _given_up(folder: StudyFolder, trial: Trial) -> str | None:

@@ -16,7 +16,7 @@ from paceline.plan import plan_study
 from paceline.records import Study, Trial
 from paceline.run.clock import Clock
 from paceline.run.missing import missing
-from paceline.run.study import Listener, progress_of
+from paceline.run.study import Listener, Progress, progress_of
 from paceline.slurm import Job, sbatch_script
 from paceline.slurm_array import array_of
 from paceline.slurm_state import JobState, ended_text, phase, status_text
@@ -24,6 +24,7 @@ from paceline.store.atomic import make_folder, write_json, write_text
 from paceline.store.claims import clear_claims
 from paceline.store.lock import locked
 from paceline.store.paths import StudyFolder
+from paceline.store.preflight_file import points_left_out
 from paceline.store.slurm_file import add_job, newest_job
 from paceline.store.study_file import write_study
 from paceline.store.trial_files import complete_trials, read_results, remove_incomplete, set_aside_failed
@@ -162,7 +163,7 @@ class _Eyes:
         if marks != self._marks:
             known = {result.trial.id for result in self._results}
             self._marks, self._results = marks, read_results(self._folder)
-            progress = progress_of(self._plan, self._results, self._study)
+            progress = self._progress()
             for result in self._results:
                 if result.trial.id not in known:
                     if result.trial.id not in self._begun:
@@ -170,10 +171,13 @@ class _Eyes:
                     self._listener.ended(result, progress)
         for trial in self._under_way(marks):
             if trial.id not in self._begun:
-                self._listener.started(trial, progress_of(self._plan, self._results, self._study))
+                self._listener.started(trial, self._progress())
             self._begun.add(trial.id)
             self._listener.stepped(trial, heartbeats(self._folder.trial(trial.id)))
         return len(missing(self._plan, self._results, self._study))
+
+    def _progress(self) -> Progress:
+        return progress_of(self._plan, self._results, self._study, left_out=points_left_out(self._folder))
 
     def _committed(self) -> frozenset[str]:
         return frozenset(path.name for path in complete_trials(self._folder))

@@ -31,6 +31,9 @@ class Progress:
     missing: tuple[Trial, ...]
     eta_s: float
     spent_device_s: float
+    left_out: frozenset[str] = (
+        frozenset()
+    )  # points that cannot run on these nodes; nothing of them is missing
 
 
 class Listener(Protocol):
@@ -80,7 +83,7 @@ def run_study(
             trial, why = _next(todo, bench)
             if trial is None:
                 return f"before {why}; {len(todo)} trial{'' if len(todo) == 1 else 's'} left out"
-            progress = progress_of(plan, results, study)
+            progress = progress_of(plan, results, study, left_out=bench.left_out)
             price = trial.point.workers * expected_wall_s(trial.point, results, study)
             if study.budget_device_s is not None and progress.spent_device_s + price > study.budget_device_s:
                 spent = (
@@ -93,7 +96,7 @@ def run_study(
             listener.started(trial, progress)
             result = run_trial(folder, study, trial, bench=bench, stepped=partial(listener.stepped, trial))
             results = (*results, result)
-            listener.ended(result, progress_of(plan, results, study))
+            listener.ended(result, progress_of(plan, results, study, left_out=bench.left_out))
     return None
 
 
@@ -108,8 +111,10 @@ def _next(todo: Sequence[Trial], bench: Bench) -> tuple[Trial | None, str]:
     return None, why
 
 
-def progress_of(plan: Plan, results: tuple[TrialResult, ...], study: Study) -> Progress:
-    """Where a study stands that has these results."""
-    todo = missing(plan, results, study)
+def progress_of(
+    plan: Plan, results: tuple[TrialResult, ...], study: Study, *, left_out: frozenset[str]
+) -> Progress:
+    """Where a study stands that has these results, and of which these points are not to be measured."""
+    todo = tuple(trial for trial in missing(plan, results, study) if trial.point.id not in left_out)
     eta_s = sum(expected_wall_s(trial.point, results, study) for trial in todo)
-    return Progress(plan, results, todo, eta_s, device_s(results))
+    return Progress(plan, results, todo, eta_s, device_s(results), left_out)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from paceline.launch.command import Command, Rendezvous, trial_command
 from paceline.launch.launcher import Launcher
+from paceline.launch.logs import shorten, thin
 from paceline.launch.processes import kernel_oom_kills
 from paceline.launch.telemetry import Sampler
 from paceline.records import Study, Trial, TrialResult
@@ -51,6 +52,7 @@ class Bench:
     clock: Clock
     rendezvous: Callable[[Trial], Rendezvous] | None = None  # where the nodes of a trial meet
     refusal: Callable[[Trial], str | None] | None = None  # why a trial cannot be started now: nodes, devices
+    left_out: frozenset[str] = frozenset()  # points that cannot run on these nodes at all: not waited for
     lag_s: float = 0.0  # how late this desk may see what workers on other machines wrote
 
 
@@ -94,6 +96,7 @@ def run_trial(
 
     def looked(beats: tuple[Heartbeat, ...]) -> None:
         sampler.look((beat.rank, beat.pid) for beat in beats)
+        thin(path)
         stepped(beats)
 
     with open(path / _LOG, "wb") as output:
@@ -105,6 +108,7 @@ def run_trial(
         finally:
             launch.end()
             sampler.close()
+            shorten(path)
     _await_files(path, watched, workers=trial.point.workers, lag_s=bench.lag_s, clock=bench.clock)
     result = _result(trial, path, watched, limits=limits, memory_kills=_risen(kills))
     commit(folder, result, started=started)
