@@ -21,6 +21,7 @@ import psutil
 
 from paceline.launch.command import Command, on_node
 from paceline.launch.local import LocalLauncher
+from paceline.launch.logs import shorten, thin
 from paceline.launch.node_files import safe_name, unpacked
 from paceline.launch.route import Way
 from paceline.launch.telemetry import NODE_VARIABLE, Sampler
@@ -99,6 +100,7 @@ class NodeTrial:
                     self._sent[path.name] = content
                     yield path.name, content
         self._sampler.look(pids)
+        thin(self.folder)
 
     def end(self) -> None:
         """End every process of the trial on this node."""
@@ -111,6 +113,7 @@ class NodeTrial:
         main = self.folder / "out-main.log"
         if main.exists():
             main.rename(self.folder / f"out-main-{self._node}.log")
+        shorten(self.folder)
         return self._paths()
 
     def close(self) -> None:
