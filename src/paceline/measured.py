@@ -33,7 +33,7 @@ def profiles_of(table: Table) -> tuple[Profile, ...]:
     names = _ids(groups)
     kind = table.time_kind or "step"
     found = [_profile(rows, names[key], kind, scaling) for key, rows in groups.items()]
-    found.sort(key=lambda p: (p.point.varied, p.point.per_worker_batch or 0, p.point.workers, p.point.nodes))
+    found.sort(key=lambda p: _place(p.point))
     rows_by_id = {names[key]: rows for key, rows in groups.items()}
     return tuple(_with_speedup(p, baseline_of(p, found), rows_by_id, kind) for p in found)
 
@@ -66,6 +66,12 @@ def baseline_of(profile: Profile, profiles: Sequence[Profile]) -> Profile | None
         if alike:
             same.append(other)
     return min(same, key=lambda p: (p.point.workers, p.point.nodes), default=None)
+
+
+def _place(point: Point) -> Key:
+    """Where a Point stands in the table: the counts of one Curve together and ascending, weak before strong."""
+    batch = point.per_worker_batch if point.scaling == "weak" else point.global_batch
+    return (point.varied, point.scaling != "weak", batch or 0, point.workers, point.nodes)
 
 
 def _profile(rows: Sequence[Row], name: str, kind: TimeKind, scaling: Mapping[int, Scaling]) -> Profile:

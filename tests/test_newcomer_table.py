@@ -1,0 +1,32 @@
+"""What a stranger's table must not do: contradict itself, or stand on its head."""
+
+import pytest
+
+from paceline.measured import profiles_of
+from paceline.table import read_table
+from paceline.table_analysis import table_analysis
+
+
+@pytest.fixture(scope="module")
+def steps_only():
+    return table_analysis(read_table("gpus,step_ms\n1,100\n2,110\n4,115\n8,140\n"))
+
+
+def test_advice_and_sentence_agree_where_no_batch_is_known(steps_only):
+    advised = {r.goal: r.workers for r in steps_only.recommendations}
+    assert steps_only.verdict.startswith("Use 8 workers: 8 run 5.71x as fast as 1")
+    assert advised["fastest"] >= 8
+    assert advised["knee"] >= 8
+    assert advised["cheapest"] == 1
+
+
+def test_a_step_of_eight_workers_does_the_work_of_eight_where_no_batch_is_known(steps_only):
+    eight = next(o for o in steps_only.decision.options if o.workers == 8)
+    assert steps_only.decision.work == "one worker's batch"
+    assert eight.time_s.value == pytest.approx(0.140 / 8)
+    assert eight.worker_s.value == pytest.approx(0.140)
+
+
+def test_counts_of_a_strong_curve_stand_in_ascending_order():
+    table = "workers,step_ms,global_batch\n4,31,256\n1,100,256\n2,55,256\n"
+    assert [p.point.workers for p in profiles_of(read_table(table))] == [1, 2, 4]
