@@ -22,7 +22,7 @@ from paceline.records import Study, Workload
 from paceline.store.analysis_schema import AnalysisFile
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
-from tests.desk import DESK, SCRIPTS, SMALL, desk, environment
+from tests.desk import DESK, PLAIN_DESK, SCRIPTS, SMALL, desk, drawing_desk, environment
 
 PLAIN = SCRIPTS / "faults_train.py"
 ANSWER_S = 0.3
@@ -42,7 +42,7 @@ def test_help_answers_at_once(tmp_path):
     times = []
     for _ in range(5):
         began = time.monotonic()
-        done = desk("--help", cwd=tmp_path)
+        done = drawing_desk("--help", cwd=tmp_path)
         times.append(time.monotonic() - began)
         assert "study" in done.stdout
     assert min(times) < ANSWER_S
@@ -262,7 +262,7 @@ def test_a_study_file_is_enough_and_a_budget_is_kept(tmp_path):
 
 def test_a_terminal_gets_a_live_table_and_a_reader_gets_the_data(tmp_path):
     leader, follower = pty.openpty()
-    command = [*DESK, "study", "--workers", "1", *SMALL, "--out", "s", str(PLAIN)]
+    command = [*PLAIN_DESK, "study", "--workers", "1", *SMALL, "--out", "s", str(PLAIN)]
     terminal = {**environment(), "TERM": "xterm", "COLUMNS": "100"}
     process = subprocess.Popen(command, cwd=tmp_path, env=terminal, stdout=subprocess.PIPE, stderr=follower)
     os.close(follower)

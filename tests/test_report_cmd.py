@@ -12,7 +12,7 @@ from paceline.cli import report_cmd
 from paceline.records import Analysis
 from paceline.report import draw
 from paceline.store.paths import StudyFolder
-from tests.desk import SCRIPTS, SMALL, desk, environment
+from tests.desk import SCRIPTS, SMALL, desk, drawing_desk, environment
 from tests.report_sample import FULL, WEAK
 
 TABLE = "workers,epoch_s\n1,100\n2,55\n4,32\n"
@@ -29,9 +29,11 @@ def folder(tmp_path):
 
 
 def test_the_page_goes_beside_the_analysis_and_its_path_is_said(folder):
-    done = desk("report", "a/analysis.json", cwd=folder)
+    done = drawing_desk("report", "a/analysis.json", cwd=folder)
     assert done.stdout == "Report: a/report.html\n", done.stderr
-    assert "Use 8 workers" in (folder / "a" / "report.html").read_text()
+    text = (folder / "a" / "report.html").read_text()
+    assert "Use 8 workers" in text
+    assert ("<svg" in text) == draw.can_draw()
 
 
 def test_a_folder_a_file_and_a_table_are_all_understood(folder):
@@ -72,7 +74,7 @@ def test_a_form_goes_to_the_output_and_nothing_else_is_made(folder, form, begins
 
 @pytest.mark.skipif(not draw.can_draw(), reason="vl-convert is not installed: pip install 'paceline[report]'")
 def test_figures_come_in_three_forms_and_latex_names_them(folder):
-    done = desk("report", "a", "--latex", "--figures", "pictures", cwd=folder)
+    done = drawing_desk("report", "a", "--latex", "--figures", "pictures", cwd=folder)
     assert done.returncode == 0, done.stderr
     made = {path.suffix for path in (folder / "pictures").glob("speedup-weak.*")}
     assert made == {".svg", ".pdf", ".png"}
@@ -106,7 +108,8 @@ def test_a_mistake_is_one_sentence_and_one_thing_to_do(folder, args, said):
 
 
 def test_a_study_writes_its_report_and_says_where(tmp_path):
-    done = desk("study", "--workers", "1", *SMALL, "--out", "s", SCRIPTS / "faults_train.py", cwd=tmp_path)
+    asked = ("study", "--workers", "1", *SMALL, "--out", "s", SCRIPTS / "faults_train.py")
+    done = drawing_desk(*asked, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Report: s/report.html" in done.stderr
     text = (tmp_path / "s" / "report.html").read_text()

@@ -22,7 +22,7 @@ from paceline.slurm import Job, sbatch_script
 from paceline.store.claims import holders
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import read_results
-from tests.desk import DESK, ROOT, SCRIPTS, SMALL, desk, environment, processes_of
+from tests.desk import PLAIN_DESK, ROOT, SCRIPTS, SMALL, desk, environment, processes_of
 from tests.slurm_cluster import absent, cluster
 
 pytestmark = [
@@ -49,7 +49,7 @@ class Watching:
         self.log = Path(cwd) / f"{name}.log"
         with open(self.log, "wb") as out:
             self.process = subprocess.Popen(
-                [*DESK, "study", *map(str, args)], cwd=cwd, env=environment(), stdout=out, stderr=out
+                [*PLAIN_DESK, "study", *map(str, args)], cwd=cwd, env=environment(), stdout=out, stderr=out
             )
 
     def until(self, text, timeout_s=120):

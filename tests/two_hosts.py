@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.desk import DESK, environment
+from tests.desk import PLAIN_DESK, environment
 
 DESK_ADDRESS, NODE_ADDRESS = "10.79.0.1", "10.79.0.2"
 SIX = ("fd79::1", "fd79::2")
@@ -56,7 +56,7 @@ def started(host, *args, cwd, **variables):
     name = args[0]
     with open(cwd / f"{name}.out", "wb") as out, open(cwd / f"{name}.err", "wb") as err:
         return subprocess.Popen(
-            ["ip", "netns", "exec", host, *DESK, *map(str, args)],
+            ["ip", "netns", "exec", host, *PLAIN_DESK, *map(str, args)],
             cwd=cwd,
             env={**environment(), **variables},
             stdin=subprocess.DEVNULL,
