@@ -113,7 +113,8 @@ def candidates_of(
         factor, what = np.array([1.0 / (s.workers * (s.per_worker_batch or 1)) for s in settings]), "sample"
         if observed.samples is not None:
             factor, what = factor * observed.samples, "epoch"
-    elif observed.kind == "step" and told[0].point.scaling == "weak":  # N workers do N times the work of one in a step
+    elif observed.kind == "step" and told[0].point.scaling == "weak":
+        # in a step N workers do N times the work of one
         factor, what = np.array([1.0 / s.workers for s in settings]), "worker's batch"
     complete = observed.kind == "job"
     needed = None if epochs is None else epochs.samples(settings, observed.batch_known, seed=2)
