@@ -201,6 +201,11 @@ def test_a_failure_names_worker_cause_place_and_step():
     )
 
 
+def test_a_reason_can_be_printed_anywhere_whatever_was_raised():
+    reason = ended(failures=(failure(1, message="\x1b[31mred\x1b[0m \udcff\x00\x07"),))[1]
+    assert reason == "worker 1 of 2: RuntimeError: red ??? (train.py:31) after 12 steps"
+
+
 def test_memory_is_the_cause_even_when_others_complain_first():
     echo = failure(0, message="Connection closed by peer")
     state, reason = ended(failures=(echo, failure(1, "OutOfMemoryError", "2 TiB", oom=True)))

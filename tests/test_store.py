@@ -97,6 +97,13 @@ def test_a_write_that_fails_leaves_the_old_text(folder, monkeypatch):
     assert folder.plan_json.read_text() == "old"
 
 
+def test_letters_that_are_no_utf8_are_kept_in_json_and_refused_in_toml(folder):
+    write_json(folder.plan_json, {"name": "\udcff"})
+    assert json.loads(folder.plan_json.read_bytes()) == {"name": "\udcff"}
+    with pytest.raises(StudyError, match=r"workload.name: it is not UTF-8"):
+        write_study(folder.study_toml, Study(Workload("script", "\udcff.py")))
+
+
 def test_nan_is_never_written(folder):
     with pytest.raises(ValueError, match="JSON compliant"):
         write_json(folder.plan_json, {"x": float("nan")})

@@ -162,7 +162,8 @@ def _state(group: Launches) -> tuple[State, str | None]:
             if result.state == state:
                 return state, result.reason
     if group.results:
-        return "crashed", "the script ended before enough steps were recorded"
+        last = max((w.samples[-1].k for r in group.results for w in r.workers if w.samples), default=0)
+        return "crashed", f"the script ended after {last} steps, too few beyond the warm-up: lower --warmup"
     return "cancelled", "not launched"
 
 

@@ -31,6 +31,7 @@ _PORT = re.compile(r"(?i)EADDRINUSE|address already in use")
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
 _SPAWN_DEATH = re.compile(r"process (\d+) terminated with (?:signal (SIG\w+)|exit code (\d+))")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _LONGEST_TEXT = 200
 _NOT_THE_USERS = re.compile(r"site-packages|/lib/python3|paceline_agent|<frozen|<string>|torch/")
 
@@ -247,7 +248,9 @@ def _last_line(text: str, pattern: re.Pattern[str]) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
+    """As it can be printed on any terminal: without colours, control characters and broken letters, and not long."""
+    plain = "".join(c if c.isprintable() else "?" for c in _COLOUR.sub("", text).replace("\t", " "))
+    return plain if len(plain) <= _LONGEST_TEXT else plain[: _LONGEST_TEXT - 1] + "…"
 
 
 def _worker(rank: int, evidence: Evidence) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -13,8 +14,11 @@ __all__ = ["flush_folder", "made_folder", "make_folder", "write_bytes", "write_j
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace the file's content; after a crash at any moment it is the old or the new text."""
-    write_bytes(path, text.encode("utf-8"))
+    """Replace the file's content; after a crash at any moment it is the old or the new text.
+
+    What UTF-8 has no bytes for (half of a pair, in a worker's message about a file name) is written as JSON escapes it.
+    """
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -29,6 +33,8 @@ def write_bytes(path: Path, content: bytes) -> None:
         os.replace(beside, path)
         flush_folder(path.parent)
     except OSError as problem:
+        with contextlib.suppress(OSError):  # what is half written would keep a full disk full
+            beside.unlink()
         raise StudyError(
             f"cannot write {path}: {problem.strerror}", hint="free space or choose --out"
         ) from problem

@@ -37,10 +37,16 @@ def read_study(path: Path) -> Study:
 
 
 def write_study(path: Path, study: Study) -> None:
-    """Record what was asked."""
-    write_text(
-        path, "# What was asked. `paceline study` on this folder runs what is missing.\n" + study_text(study)
-    )
+    """Record what was asked; a StudyError where it has bytes that TOML cannot hold."""
+    try:
+        text = study_text(study)
+    except ValidationError as problem:
+        first = problem.errors(include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise StudyError(
+            f"{path} cannot hold {field}: it is not UTF-8", hint="rename the file, or change the argument"
+        ) from None
+    write_text(path, "# What was asked. `paceline study` on this folder runs what is missing.\n" + text)
 
 
 def study_text(study: Study) -> str:
