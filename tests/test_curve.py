@@ -301,6 +301,13 @@ def test_workers_that_pay_are_recommended():
     assert text.startswith("Use 2 workers: 2 run 1.90x as fast as 1")
 
 
+@pytest.mark.parametrize("two_s", [0.105, 0.19])
+def test_advice_from_single_launches_says_so(two_s):
+    said = "Each count was launched once, and launches differ by 1-10%"
+    assert said in study_analysis(study(), both(0.1, two_s, repeats=1), {}).verdict
+    assert said not in study_analysis(study(), both(0.1, two_s, repeats=3), {}).verdict
+
+
 def test_workers_that_do_not_pay_are_not():
     text = study_analysis(study(), both(0.1, 0.19), {}).verdict
     assert text.startswith("Stay with 1 worker: 2 run 1.05x")

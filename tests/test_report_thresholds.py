@@ -42,7 +42,8 @@ def test_the_gain_is_per_doubling_also_when_a_count_is_left_out():
         (1.43, 0.012, 3, None),
         (1.43, 0.001, 3, False),
         (1.57, None, 1, None),  # one launch: launches differ by more than that
-        (1.60, None, 1, True),
+        (1.60, None, 1, None),
+        (1.62, None, 1, True),
         (1.40, None, 1, False),
     ],
 )

@@ -28,7 +28,7 @@ def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
         yield Finding(
             "few-launches",
             "doubt",
-            f"{point.id}: {n} launch{'es' if n > 1 else ''} only; even on an idle machine launches differ by 1-10 %",
+            f"{point.id}: {n} launch{'es' if n > 1 else ''} only; even on an idle machine launches differ by 1-10%",
             value=float(n),
             threshold=float(FEWEST_LAUNCHES),
             hint=f"paceline study STUDY --repeats {FEWEST_LAUNCHES + 2}",

@@ -19,6 +19,7 @@ __all__ = ["scaling_text", "verdict", "with_outlook", "workers_text"]
 
 _NOT_TOGETHER = {"replicas-differ", "same-data"}
 _SMALL_RATIO = 0.05
+_SURER = "--repeats 5 says how sure this is"
 _BUSY_RATIO = 0.25  # of the cores, taken by others: a verdict from such a machine is worth a warning
 
 
@@ -45,7 +46,7 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
         text = scaling_text(curve, which=which, limit=partial(_limit, findings, curve[0]))
     else:
         text = _one_count(curve[0], others=not lost)
-    text += lost
+    text += _once(curve, findings, text) + lost
     if doubts & _NOT_TOGETHER:
         text += " But the workers did not train one network together: see the findings."
     if (lost_loss := next((p for p in sound if p.state == "diverged"), None)) is not None:
@@ -85,6 +86,16 @@ def _undecided(step: Doubling | None) -> str:
     if step is not None and step.gain.low is None:
         return "One launch cannot tell; measure more launches."
     return "The interval holds both answers; measure more launches on a quieter machine."
+
+
+def _once(curve: Sequence[Profile], findings: Sequence[Finding], text: str) -> str:
+    """A word about advice from single launches: numbers without an interval look surer than they are."""
+    once = {f.message.partition(":")[0] for f in findings if f.id == "few-launches" and f.value == 1}
+    counts = [workers_text(p.point.workers) for p in curve if p.point.id in once]
+    if not counts or not text.startswith(("Use ", "Stay ")):
+        return ""
+    which = "Each count was" if len(counts) == len(curve) else f"{' and '.join(counts)} were"
+    return f" {which} launched once, and launches differ by 1-10%: {_SURER}."
 
 
 def with_outlook(text: str, advice: Sequence[Recommendation], profiles: Sequence[Profile]) -> str:
