@@ -8,6 +8,9 @@ import pytest
 
 from paceline import __version__
 from paceline.cli.main import exit_code
+from paceline.errors import StudyError
+from paceline.store.study_file import read_study
+from paceline.store.trial_files import read_result
 from tests.desk import DESK, environment
 
 
@@ -87,3 +90,14 @@ def test_a_recipe_can_be_read_by_a_program(capsys):
     assert (shown["name"], shown["preset"]) == ("mnist", "laptop")
     assert shown["study"]["workload"]["name"] == "mnist"
     assert all(question.endswith("?") for question in shown["asks"])
+
+
+def test_a_newer_study_and_a_newer_trial_are_refused_and_not_removed(tmp_path):
+    newer = tmp_path / "study.toml"
+    newer.write_text('format = 9\n[workload]\nname = "t.py"\n')
+    with pytest.raises(StudyError, match=r"study.toml has format 9, and this Paceline reads formats up to 1"):
+        read_study(newer)
+    (tmp_path / "trial.json").write_text('{"format": 9, "started": "", "trial": {}}')
+    with pytest.raises(StudyError, match="has format 9") as problem:
+        read_result(tmp_path)
+    assert "remove" not in problem.value.hint

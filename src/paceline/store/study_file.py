@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from paceline.errors import StudyError
 from paceline.records import Study
 from paceline.store.atomic import write_text
-from paceline.store.study_schema import StudyFile, study_file, study_of
+from paceline.store.formats import refuse_newer
+from paceline.store.study_schema import FORMAT, StudyFile, study_file, study_of
 
 __all__ = ["read_study", "study_text", "toml_text", "write_study"]
 
@@ -25,6 +26,7 @@ def read_study(path: Path) -> Study:
         raise StudyError(f"there is no study at {path}", hint="paceline study SCRIPT makes one") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise StudyError(f"cannot read {path}: {problem}", hint="correct the file") from problem
+    refuse_newer(path, data.get("format"), known=FORMAT)
     try:
         return study_of(StudyFile.model_validate(data))
     except ValidationError as problem:

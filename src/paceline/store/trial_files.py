@@ -12,6 +12,7 @@ from pathlib import Path
 from paceline.errors import StudyError
 from paceline.records import STATES, Point, Trial, TrialResult
 from paceline.store.atomic import flush_folder, made_folder, make_folder, write_json
+from paceline.store.formats import refuse_newer
 from paceline.store.paths import StudyFolder
 from paceline.store.telemetry_files import telemetry
 from paceline.store.worker_files import look_again, worker_records
@@ -87,6 +88,7 @@ def read_result(trial: Path) -> tuple[str, TrialResult]:
     """When one complete trial began, and how it ended; a StudyError where its folder is damaged."""
     try:
         data = json.loads((trial / _COMMIT).read_text(encoding="utf-8"))
+        refuse_newer(trial / _COMMIT, data["format"], known=FORMAT)
         return str(data["started"]), _result(data, trial)
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise StudyError(
