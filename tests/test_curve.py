@@ -141,6 +141,16 @@ def test_a_sound_study_has_no_doubts():
     assert not [f for f in findings_of(both(0.1, 0.11)) if f.level != "note"]
 
 
+def test_a_script_that_was_edited_between_trials_is_doubted():
+    one, two, *_ = both(0.1, 0.1)
+    same = [replace(one, script_sha256="a" * 64), replace(two, script_sha256="a" * 64)]
+    assert "script-changed" not in ids(findings_of(same))
+    edited = [same[0], replace(two, script_sha256="b" * 64)]
+    (found,) = [f for f in findings_of(edited) if f.id == "script-changed"]
+    assert found.level == "doubt"
+    assert f"{one.trial.id} has aaaaaaaa, {two.trial.id} has bbbbbbbb" in found.message
+
+
 def test_workers_that_exchange_nothing_are_doubted():
     found = findings_of(both(0.1, 0.1, exchanged_bytes=0))
     assert "no-exchange" in ids(found)

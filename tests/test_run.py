@@ -251,6 +251,13 @@ def test_a_hang_names_the_worker_that_the_others_wait_for():
     )
 
 
+def test_workers_that_do_not_answer_are_said_to():
+    assert ended("hung", None, stacks={0: "", 1: ""})[1].endswith(
+        ", and no worker answers: are they stopped?"
+    )
+    assert ended("hung", None, stacks={0: WAITS, 1: ""})[1].endswith("12 steps, and does not answer")
+
+
 def test_fewer_steps_outweigh_where_a_worker_stands():
     beats = (Heartbeat(0, 11, 100, 1), Heartbeat(1, 12, 101, 1))
     _, reason = ended(watched=Watched("hung", None, 9.0, beats), stacks={0: WAITS, 1: SLEEPS})

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -153,6 +154,19 @@ def test_failed_trials_are_set_aside_not_lost(folder, agent):
         assert set_aside_failed(folder) == (TRIAL.id,)
     assert read_results(folder) == ()
     assert len(list((folder.root / "failed").iterdir())) == 2
+
+
+def test_a_copy_of_a_trial_is_not_counted_twice(folder, agent):
+    path = prepare(folder, TRIAL, packages=[agent])
+    commit(folder, TrialResult(TRIAL, "ok", None, (), 1.0), started="2026-01-01")
+    shutil.copytree(path, path.with_name("backup"))
+    with pytest.raises(StudyError, match="counted twice"):
+        read_results(folder)
+
+
+def test_a_study_that_was_moved_meanwhile_is_said_to_be_gone(tmp_path):
+    with pytest.raises(StudyError, match="is gone: it was moved"):
+        write_text(tmp_path / "moved" / "plan.json", "{}")
 
 
 def test_a_damaged_commit_mark_is_named(folder):

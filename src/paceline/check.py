@@ -40,6 +40,7 @@ def study_findings(groups: Sequence[Launches], profiles: Sequence[Profile]) -> t
     found += slower_computing(profiles)
     found = _without_parts(found, list(shorter_computing(profiles)))
     found += _horovod(groups)
+    found += _script(groups)
     found += _learning_rate(groups)
     found += backend_findings(groups, profiles)
     return worst_first(found)
@@ -68,6 +69,25 @@ def _horovod(groups: Sequence[Launches]) -> Iterator[Finding]:
             "the script speaks Horovod, and paceline_horovod answered it over torch.distributed: "
             "the figures are those of torch.distributed, not of Horovod's own exchange",
             hint="paceline horovod migrate SCRIPT shows the same script on plain DistributedDataParallel",
+        )
+
+
+def _script(groups: Sequence[Launches]) -> Iterator[Finding]:
+    """Was one script measured, or was it edited between two trials?"""
+    first: dict[str, str] = {}
+    for group in groups:
+        for result in group.results:
+            if result.state == "ok" and result.script_sha256 is not None:
+                first.setdefault(result.script_sha256, result.trial.id)
+    if len(first) > 1:
+        shown = ", ".join(f"{trial} has {digest[:8]}" for digest, trial in first.items())
+        yield Finding(
+            "script-changed",
+            "doubt",
+            f"the script was edited between trials, so that its versions are compared as if they were one: {shown}",
+            value=float(len(first)),
+            threshold=1.0,
+            hint="measure it as it is now in a folder of its own: the same command with --out",
         )
 
 

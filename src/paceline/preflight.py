@@ -325,7 +325,7 @@ def _threads_set(study: Study, nodes: Sequence[Facts]) -> Iterator[Finding]:
                 "threads-set",
                 "note",
                 f"{THREADS}={own} of {name_of(facts)} is not used: every worker has {study.threads}, on every node",
-                hint=f"--threads {own} gives every worker that many",
+                hint=f"--threads {own} gives every worker that many" if own.strip("0").isdigit() else None,
             )
 
 

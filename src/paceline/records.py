@@ -193,6 +193,7 @@ class TrialResult:
     wall_s: float
     log_tail: str = ""
     telemetry: tuple[Telemetry, ...] = ()
+    script_sha256: str | None = None  # of the script as it was launched; None: a module, or not known
 
 
 @dataclass(frozen=True, slots=True)

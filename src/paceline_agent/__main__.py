@@ -18,6 +18,7 @@ from paceline_agent import entry, files, host
 from paceline_agent.agent import Agent
 from paceline_agent.guard import guarded
 
+_LONGEST_TRACE = 8000
 _ONEDNN = ("could not create a primitive", "could not create a memory", "std::bad_alloc")
 
 
@@ -94,13 +95,19 @@ def _write_exception(agent: Agent, error: BaseException) -> None:
                 "type": type(error).__name__,
                 "message": str(error)[:2000],
                 "where": f"{where.filename}:{where.lineno}" if where else None,
-                "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__))[
-                    -8000:
-                ],
+                "traceback": _ends(
+                    "".join(traceback.format_exception(type(error), error, error.__traceback__))
+                ),
                 "step": agent.recorder.k,
                 "oom": is_out_of_memory(error, limited=agent.settings.memory_limit_bytes is not None),
             },
         )
+
+
+def _ends(text: str) -> str:
+    """Both ends of a long text: frames come first in a traceback, and a message may be a megabyte."""
+    half = _LONGEST_TRACE // 2
+    return text if len(text) <= _LONGEST_TRACE else f"{text[:half]}\n…\n{text[-half:]}"
 
 
 def is_out_of_memory(error: BaseException, *, limited: bool = False) -> bool:

@@ -182,9 +182,11 @@ def _behind(beats: tuple[Heartbeat, ...], stacks: Mapping[int, str]) -> Heartbea
 
 
 def _silence(behind: Heartbeat, evidence: Evidence) -> str:
-    """Said of a worker that was asked for its stacks as the others were, and did not answer: stopped, or gone."""
-    others = any(evidence.stacks.get(b.rank) for b in evidence.watched.beats if b.rank != behind.rank)
-    return ", and does not answer" if others and not evidence.stacks.get(behind.rank) else ""
+    """Said of workers that were asked for their stacks and did not answer: stopped, or gone."""
+    answered = {rank for rank, text in evidence.stacks.items() if text}
+    if evidence.stacks and not answered:
+        return ", and no worker answers: are they stopped?"
+    return ", and does not answer" if answered and behind.rank not in answered else ""
 
 
 def _death(evidence: Evidence) -> tuple[State, str | None]:

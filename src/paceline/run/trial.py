@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paceline.launch.command import Command, Rendezvous, trial_command
@@ -17,6 +17,7 @@ from paceline.records import Study, Trial, TrialResult
 from paceline.run.classify import Evidence, classify
 from paceline.run.clock import Clock
 from paceline.run.watch import Limits, Watched, watch
+from paceline.store.git_state import script_sha256
 from paceline.store.paths import StudyFolder
 from paceline.store.telemetry_files import lost_nodes, telemetry
 from paceline.store.trial_files import commit, prepare
@@ -90,6 +91,7 @@ def run_trial(
         commit(folder, result, started=started)
         return result
     command = trial_command_at(folder, study, trial, bench)
+    digest = script_sha256(study)
     limits = Limits(study.timeout_s, study.hang_s, bench.lag_s)
     kills = kernel_oom_kills()
     sampler = Sampler(path, tag=command.tag, node=0)
@@ -111,6 +113,7 @@ def run_trial(
             shorten(path)
     _await_files(path, watched, workers=trial.point.workers, lag_s=bench.lag_s, clock=bench.clock)
     result = _result(trial, path, watched, limits=limits, memory_kills=_risen(kills))
+    result = replace(result, script_sha256=digest)
     commit(folder, result, started=started)
     return result
 

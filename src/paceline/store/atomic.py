@@ -35,6 +35,11 @@ def write_bytes(path: Path, content: bytes) -> None:
     except OSError as problem:
         with contextlib.suppress(OSError):  # what is half written would keep a full disk full
             beside.unlink()
+        if isinstance(problem, FileNotFoundError):
+            raise StudyError(
+                f"{path.parent} is gone: it was moved or removed meanwhile",
+                hint="paceline study FOLDER, where the study is now, goes on",
+            ) from problem
         raise StudyError(
             f"cannot write {path}: {problem.strerror}", hint="free space or choose --out"
         ) from problem

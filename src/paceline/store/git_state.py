@@ -1,10 +1,11 @@
-"""Which version of the user's code was measured, as git knows it: noted when trials begin, not when they are read.
+"""Which version of the user's code was measured: noted when trials begin, not when they are read.
 
 source.json   {"format": 1, "git": [{"commit": …, "changed": true}, …]}: one entry per version that was measured
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ from paceline.records import Study
 from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
 
-__all__ = ["git_states", "note_git_state"]
+__all__ = ["git_states", "note_git_state", "script_sha256"]
 
 FORMAT = 1
 _LONGEST_S = 5.0
@@ -35,6 +36,16 @@ def git_states(folder: StudyFolder) -> list[str]:
         f"{state.get('commit')}{', with changes that are not committed' if state.get('changed') else ''}"
         for state in _noted(folder)
     ]
+
+
+def script_sha256(study: Study) -> str | None:
+    """What the script is now, in 64 letters: one that is edited between two trials is another script."""
+    if study.workload.kind != "script":
+        return None
+    try:
+        return hashlib.sha256((Path(study.directory or ".") / study.workload.name).read_bytes()).hexdigest()
+    except OSError:
+        return None
 
 
 def _code_folder(study: Study) -> Path | None:

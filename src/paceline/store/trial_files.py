@@ -59,6 +59,7 @@ def commit(folder: StudyFolder, result: TrialResult, *, started: str) -> None:
         "wall_s": result.wall_s,
         "started": started,
         "log_tail": result.log_tail,
+        "script_sha256": result.script_sha256,
     }
     write_json(folder.trial(result.trial.id) / _COMMIT, data)
     flush_folder(folder.trials)
@@ -80,7 +81,13 @@ def read_results(folder: StudyFolder) -> tuple[TrialResult, ...]:
     """Every complete trial, in the order in which they were run."""
     found = []
     for path in complete_trials(folder):
-        found.append(read_result(path))
+        started, result = read_result(path)
+        if result.trial.id != path.name:  # a copy that somebody made
+            raise StudyError(
+                f"{path} holds trial {result.trial.id}, which would be counted twice",
+                hint=f"move the folder out of {folder.trials}",
+            )
+        found.append((started, result))
     return tuple(result for _, result in sorted(found, key=lambda pair: pair[0]))
 
 
@@ -157,4 +164,5 @@ def _result(data: Mapping[str, object], path: Path) -> TrialResult:
         wall_s=float(wall_s),
         log_tail=str(data.get("log_tail", "")),
         telemetry=telemetry(path),
+        script_sha256=str(digest) if (digest := data.get("script_sha256")) else None,
     )
