@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from paceline.launch.gate import Gate, Invitation
+from tests.warm import free_port
 
 # no deadline: on a loaded machine an example that takes long says nothing about the code
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -29,3 +30,11 @@ def gate():
     opened = Gate(Invitation(host="127.0.0.1"), lambda text: None)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """One worker without torchrun: what torchrun would have told it."""
+    told = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)

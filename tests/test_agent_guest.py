@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import paceline_agent
 from tests.trial import SCRIPTS, trial
+from tests.warm import WarmLauncher
 
 SOURCE = Path(paceline_agent.__file__).parents[1]
 
@@ -36,52 +37,55 @@ def orders(folder: Path, **more: object) -> dict[str, str]:
     return {"PACELINE_TRIAL": json.dumps(order), "PYTHONPATH": str(SOURCE)}
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        ("--optimizer", "sgd"),
-        ("--optimizer", "adam"),
-        ("--accumulate", "3"),
-        ("--slow-exchange", "0.0001"),
-        ("--optimizer", "adam", "--loader-workers", "1", "--loader-context", "spawn"),
-    ],
-    ids=["sgd", "adam", "accumulation", "comm hook", "spawned loader"],
-)
-def test_weights_after_fifty_steps_are_bit_identical_with_and_without_the_agent(tmp_path, args):
+TRAININGS = {
+    "sgd": ("--optimizer", "sgd"),
+    "adam": ("--optimizer", "adam"),
+    "accumulation": ("--accumulate", "3"),
+    "comm hook": ("--slow-exchange", "0.0001"),
+}
+SPAWNED_LOADER = ("--loader-workers", "1", "--loader-context", "spawn")
+
+
+def fifty_steps(folder: Path, *args: str) -> tuple[str, ...]:
+    folder.mkdir()
+    return ("--steps", "50", "--save", str(folder), *args)
+
+
+def weights_in(folder: Path) -> list[dict[str, Any]]:
     import torch
 
+    return [torch.load(folder / f"weights-{rank}.pt", weights_only=True) for rank in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """The weights that each training comes to where no agent is; started once, for a start costs most."""
+    home = tmp_path_factory.mktemp("bare")
+    asked = [fifty_steps(home / name, *args) for name, args in TRAININGS.items()]
+    ended = torchrun(str(SCRIPTS / "several_ddp.py"), json.dumps(asked))
+    assert ended.returncode == 0, ended.stderr
+    return {name: weights_in(home / name) for name in TRAININGS}
+
+
+@pytest.mark.parametrize(
+    ("training", "more"), [("sgd", ()), ("accumulation", ()), ("comm hook", ()), ("adam", SPAWNED_LOADER)]
+)
+def test_weights_after_fifty_steps_are_bit_identical_with_and_without_the_agent(
+    tmp_path, bare, training, more
+):
+    import torch
+
+    folder = tmp_path / "watched"
+    asked = fifty_steps(folder, *TRAININGS[training], *more)
+    orders_here = orders(folder, steps=20, profile=5)
     script = str(SCRIPTS / "plain_ddp.py")
-    weights = {}
-    for name in ("bare", "watched"):
-        folder = tmp_path / name
-        folder.mkdir()
-        save = ("--steps", "50", "--save", str(folder), *args)
-        if name == "bare":
-            ended = torchrun(script, *save)
-        else:
-            profile = orders(folder, steps=20, profile=5)
-            ended = torchrun("-m", "paceline_agent", script, *save, environment=profile)
-            assert (folder / "worker-1.jsonl").exists(), ended.stderr
-        assert ended.returncode == 0, ended.stderr
-        weights[name] = [torch.load(folder / f"weights-{rank}.pt", weights_only=True) for rank in (0, 1)]
-    for bare, watched in zip(weights["bare"], weights["watched"], strict=True):
-        for key, value in bare.items():
+    ended = torchrun("-m", "paceline_agent", script, *asked, environment=orders_here)
+    assert ended.returncode == 0, ended.stderr
+    assert (folder / "worker-1.jsonl").exists(), ended.stderr
+    for unwatched, watched in zip(bare[training], weights_in(folder), strict=True):
+        assert unwatched.keys() == watched.keys()
+        for key, value in unwatched.items():
             assert torch.equal(value, watched[key]), key
-
-
-@pytest.fixture
-def alone(monkeypatch):
-    """One worker without torchrun: half the processes to start."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    for name, value in {
-        "RANK": "0",
-        "WORLD_SIZE": "1",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
-    }.items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +112,8 @@ def test_whatever_breaks_in_the_agent_training_ends_as_it_would_have_and_the_stu
     tmp_path, part, alone
 ):
     saved = ("--steps", "60", "--save", str(tmp_path))
-    result = trial(
-        tmp_path, "sabotage.py", part, "all", *saved, workers=1, steps=20, warmup=6, start="script"
-    )
+    asked = {"workers": 1, "start": "script", "launcher": WarmLauncher()}
+    result = trial(tmp_path, "sabotage.py", part, "all", *saved, **asked)
     assert (tmp_path / "weights-0.pt").exists()
     assert result.state == "crashed"
     assert "measuring stopped" in result.reason

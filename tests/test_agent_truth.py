@@ -14,7 +14,7 @@ import pytest
 from paceline.curve import curve, launches
 from paceline.plan import plan_study
 from paceline.records import Study, Workload
-from tests.trial import SCRIPTS, measured, run_points
+from tests.trial import SCRIPTS, InNamespace, measured, run_points
 
 pytestmark = pytest.mark.alone
 
@@ -100,7 +100,7 @@ def slow_loopback():
 def test_a_shaped_link_is_wire_time_and_nobody_is_late(tmp_path, slow_loopback):
     """Two workers each send the gradients once (ring: 2(n-1)/n = 1), and the loopback carries both directions."""
     asked = ("--compute", "0.03", "--width", "512")
-    _, split = measured(tmp_path, "plain_ddp.py", *asked, namespace=slow_loopback)
+    _, split = measured(tmp_path, "plain_ddp.py", *asked, launcher=InNamespace(slow_loopback))
     sent_bytes = 2 * split.exchanged_bytes_per_step * (1 + 66 / 1448)  # Ethernet, IP and TCP headers
     assert split.wire_s == pytest.approx((sent_bytes - BURST_BYTES) / RATE_BYTES_PER_S, rel=0.10)
     assert split.straggle_s < 0.05 * split.wire_s + 0.002

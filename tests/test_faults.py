@@ -16,6 +16,7 @@ from paceline.store.trial_files import read_results
 from paceline.store.worker_files import heartbeats
 from tests.desk import SCRIPTS, SMALL, desk, processes_of, started_desk
 from tests.trial import trial
+from tests.warm import WarmLauncher
 
 FAULTY = SCRIPTS / "faults_train.py"
 
@@ -24,9 +25,6 @@ FAULTY = SCRIPTS / "faults_train.py"
     ("fault", "state", "reason"),
     [
         ("crash", "crashed", "worker 1 of 2: RuntimeError: boom (faults_train.py:"),
-        ("oom", "oom", "worker 1 of 2: OutOfMemoryError: tried to allocate 2.00 TiB (faults_train.py:"),
-        ("device-memory", "oom", "worker 1 of 2: RuntimeError: "),
-        ("host-memory", "oom", "worker 1 of 2: MemoryError (faults_train.py:"),
         ("exit", "crashed", "worker 1 of 2 exited with code 7 after 3 steps"),
         ("kill", "crashed", "worker 1 of 2 killed by SIGKILL after 3 steps"),
         ("nan", "diverged", "worker 0 of 2: the loss became nan at step "),
@@ -38,6 +36,22 @@ def test_a_fault_is_a_state_with_a_reason(tmp_path, fault, state, reason):
     assert result.state == state, f"{result.reason}\n{result.log_tail}"
     assert result.reason.startswith(reason)
     assert not processes_of(tmp_path / "study")
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("oom", "worker 0 of 1: OutOfMemoryError: tried to allocate 2.00 TiB (faults_train.py:"),
+        ("device-memory", "worker 0 of 1: RuntimeError: "),
+        ("host-memory", "worker 0 of 1: MemoryError (faults_train.py:"),
+    ],
+)
+def test_memory_that_is_not_there_is_oom(tmp_path, alone, fault, reason):
+    """Two workers of which one is out of memory are below, in a study that goes on."""
+    asked = {"workers": 1, "start": "script", "launcher": WarmLauncher()}
+    result = trial(tmp_path, "faults_train.py", "--fault", fault, "--on", "0", **asked)
+    assert result.state == "oom", f"{result.reason}\n{result.log_tail}"
+    assert result.reason.startswith(reason)
 
 
 def test_a_hang_is_ended_and_says_who_stands_where(tmp_path):
@@ -75,6 +89,8 @@ def test_a_point_that_fails_does_not_stop_the_study(tmp_path):
     done = desk("study", "--workers", "1,2", *SMALL, "--json", FAULTY, "--", "--fault", "oom", cwd=tmp_path)
     alone, both = json.loads(done.stdout)["points"]
     assert (alone["state"], both["state"]) == ("ok", "oom")
+    said = "worker 1 of 2: OutOfMemoryError: tried to allocate 2.00 TiB (faults_train.py:"
+    assert both["reason"].startswith(said)
     assert alone["step_s"]["value"] > 0
     assert both["step_s"] is None
     assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 import paceline_agent
 from paceline.launch.command import Command
+from paceline.launch.launcher import Launcher
 from paceline.launch.local import LocalLaunch, LocalLauncher
 from paceline.plan import plan_study
 from paceline.records import Split, Study, TrialResult, Workload
@@ -34,16 +35,15 @@ class InNamespace:
         return LocalLauncher().end_leftovers(study_tag)
 
 
-def bench(namespace: str | None = None) -> Bench:
+def bench(launcher: Launcher | None = None) -> Bench:
     agent = Path(paceline_agent.__file__).parent
-    launcher = LocalLauncher() if namespace is None else InNamespace(namespace)
-    return Bench(launcher, sys.executable, 1, agent, str(agent.parent), SystemClock())
+    return Bench(launcher or LocalLauncher(), sys.executable, 1, agent, str(agent.parent), SystemClock())
 
 
 def trial(folder: Path, script: str, *args: str, workers: int = 2, **asked: Any) -> TrialResult:
     """One launch of tests/scripts/SCRIPT (or `-m module`) with these arguments."""
     kind, name = ("module", script[3:]) if script.startswith("-m ") else ("script", str(SCRIPTS / script))
-    start, namespace = asked.pop("start", "torchrun"), asked.pop("namespace", None)
+    start, launcher = asked.pop("start", "torchrun"), asked.pop("launcher", None)
     study = Study(
         Workload(kind, name, args, start=start),
         workers=(workers,),
@@ -54,7 +54,7 @@ def trial(folder: Path, script: str, *args: str, workers: int = 2, **asked: Any)
         StudyFolder(folder / "study"),
         study,
         plan_study(study).trials[0],
-        bench=bench(namespace),
+        bench=bench(launcher),
         stepped=lambda beats: None,
     )
 
