@@ -93,6 +93,7 @@ class Agent:
         self.rank, self.world = _rank_and_world()
         host.die_with_parent()
         horovod.watch(self.recorder)
+        self.rank = files.own_number(self.settings.folder, self.rank, self.world)
         heartbeat = files.Heartbeat(self.settings.folder, self.rank)
         heartbeat.phase(0, files.STEPPING)
         self._stacks = open(  # noqa: SIM115 - faulthandler keeps it open for the life of the process

@@ -43,6 +43,40 @@ class Heartbeat:
         self._map[: _STEP.size] = _STEP.pack(steps, now_s)
 
 
+def own_number(folder: str, rank: int, world: int) -> int:
+    """This worker's number, or one beyond all where another living process says that it has the same.
+
+    A script that starts torchrun by itself under torchrun has each number several times. Without this they would
+    write one file, and the trial would pass for one of fewer workers; so the desk sees one too many."""
+    while True:
+        path = os.path.join(folder, f"heartbeat-{rank}")
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+            return rank
+        except FileExistsError:
+            if not _is_held(path):
+                return rank
+        rank += max(1, world)
+
+
+def _is_held(path: str) -> bool:
+    """Whether a living process other than this one beats here, or is about to."""
+    with open(path, "rb") as file:
+        data = file.read()
+    if len(data) < HEARTBEAT.size:
+        return True
+    _, _, pid, phase = HEARTBEAT.unpack_from(data)
+    if pid == os.getpid() or phase == FINISHED:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 class _Written:
     """A file that takes the beginning of its content by a system call, for file systems that map no files."""
 

@@ -1,0 +1,40 @@
+"""A worker's number is its own: two living processes that say they are worker 0 are seen as two."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from paceline_agent import files
+
+
+def beat(folder, rank, pid, phase):
+    (folder / f"heartbeat-{rank}").write_bytes(files.HEARTBEAT.pack(3, 1.0, pid, phase))
+
+
+@pytest.fixture
+def gone():
+    """The number of a process that has ended."""
+    ended = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    ended.wait()
+    return ended.pid
+
+
+def test_a_number_that_nobody_has_is_taken(tmp_path):
+    assert files.own_number(str(tmp_path), 1, 2) == 1
+    assert (tmp_path / "heartbeat-1").exists()
+
+
+def test_a_number_that_a_living_process_has_is_left_to_it(tmp_path):
+    beat(tmp_path, 0, os.getppid(), files.STEPPING)
+    assert files.own_number(str(tmp_path), 0, 2) == 2
+    (tmp_path / "heartbeat-1").touch()  # of one that is just beginning
+    assert files.own_number(str(tmp_path), 1, 2) == 3
+
+
+def test_a_second_phase_takes_over_the_numbers_of_the_first(tmp_path, gone):
+    beat(tmp_path, 0, gone, files.STEPPING)
+    beat(tmp_path, 1, os.getppid(), files.FINISHED)
+    beat(tmp_path, 2, os.getpid(), files.STEPPING)
+    assert [files.own_number(str(tmp_path), rank, 3) for rank in range(3)] == [0, 1, 2]
