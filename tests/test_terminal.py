@@ -79,7 +79,7 @@ def test_no_advice_has_no_conditions():
         (OSError(28, "No space left on device", "s/plan.json"), "s/plan.json: No space left on device"),
         (
             shutil.Error([("a.py", "s/a.py", "[Errno 28] No space left on device")]),
-            "s/a.py: [Errno 28] No space",
+            "s/a.py: No space left on device\n  try: free space",
         ),
         (OSError("the disk has gone"), "the system: the disk has gone"),
     ],

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import io
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -109,10 +110,10 @@ def exit_code(args: Sequence[str]) -> int:
         code = get_command(app).main(_asked(args), prog_name="paceline", standalone_mode=False)
         sys.stdout.flush()  # here: what cannot be written when the interpreter ends is told in a traceback
     except ClickException as problem:
-        say_error(problem.format_message(), hint=_usage_hint(args))
+        say_error(problem.format_message(), _usage_hint(args))
         return 1
     except PacelineError as problem:
-        say_error(problem.message, hint=problem.hint)
+        say_error(problem.message, problem.hint)
         return problem.exit_code
     except typer.Abort:
         code = Interrupted.exit_code
@@ -123,11 +124,11 @@ def exit_code(args: Sequence[str]) -> int:
             return _reader_left(args)
         raise
     except OSError as problem:
-        say_error(_system_text(problem), hint="check the disk and the folder")
+        say_error(*_system_text(problem))
         _discard_output()
         return 1
     if code == Interrupted.exit_code:  # Ctrl-C where nobody else has said so
-        say_error("stopped", hint=_GOES_ON.get(_verb(args) or ""))
+        say_error("stopped", _GOES_ON.get(_verb(args) or ""))
     return code if isinstance(code, int) else 0
 
 
@@ -149,7 +150,7 @@ def paceline(
     """
 
 
-def say_error(message: str, *, hint: str | None) -> None:
+def say_error(message: str, hint: str | None) -> None:
     """What happened, then one thing to do."""
     with contextlib.suppress(OSError):  # a stderr that is closed or full has nobody who reads it
         print(f"paceline: {message}", file=sys.stderr)
@@ -157,12 +158,16 @@ def say_error(message: str, *, hint: str | None) -> None:
             print(f"  try: {hint}", file=sys.stderr)
 
 
-def _system_text(problem: OSError) -> str:
-    """What the system refused; of a folder that could not be copied, the first file that could not."""
+def _system_text(problem: OSError) -> tuple[str, str]:
+    """What the system refused, and what to do; of a folder that could not be copied, the first file that could not."""
+    from paceline.store.remedy import remedy  # here: --help needs no store
+
+    name = problem.filename or "the system"
     if isinstance(problem, shutil.Error) and isinstance(problem.args[0], list):
-        _, target, why = problem.args[0][0]
-        return f"{target}: {why}"
-    return f"{problem.filename or 'the system'}: {problem.strerror or problem}"
+        _, name, why = problem.args[0][0]
+        number = re.match(r"\[Errno (\d+)\]", str(why))  # copytree keeps the words only
+        problem = OSError(int(number[1]), os.strerror(int(number[1]))) if number else OSError(why)
+    return f"{name}: {problem.strerror or problem}", remedy(problem)
 
 
 def _asked(args: Sequence[str]) -> list[str]:

@@ -115,6 +115,8 @@ def report_beside(folder: StudyFolder, analysis: Analysis) -> None:
     """The page of a study that has just ended. Whatever happens here, the study stands: the reason is said."""
     try:
         write_text(folder.report_html, page([("", analysis)]))
+    except StudyError as problem:
+        print(f"no report was written: {problem.message}", file=sys.stderr)
     except Exception as problem:  # rendering is last and least: no fault of it may cost a study its result
         print(f"no report was written: {type(problem).__name__}: {problem}", file=sys.stderr)
     else:

@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 
 from paceline.errors import StudyError
+from paceline.store.remedy import remedy
 
 __all__ = ["flush_folder", "made_folder", "make_folder", "write_bytes", "write_json", "write_text"]
 
@@ -40,9 +41,7 @@ def write_bytes(path: Path, content: bytes) -> None:
                 f"{path.parent} is gone: it was moved or removed meanwhile",
                 hint="paceline study FOLDER, where the study is now, goes on",
             ) from problem
-        raise StudyError(
-            f"cannot write {path}: {problem.strerror}", hint="free space or choose --out"
-        ) from problem
+        raise StudyError(f"cannot write {path}: {problem.strerror}", hint=remedy(problem)) from problem
 
 
 def write_json(path: Path, data: object) -> None:
@@ -70,7 +69,7 @@ def make_folder(path: Path) -> None:
 
 
 def _no_folder(path: Path, problem: OSError) -> StudyError:
-    return StudyError(f"cannot make the folder {path}: {problem.strerror}", hint="choose --out")
+    return StudyError(f"cannot make the folder {path}: {problem.strerror}", hint=remedy(problem))
 
 
 def flush_folder(path: Path) -> None:

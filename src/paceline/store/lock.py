@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from paceline.errors import StudyError, StudyInUse
 from paceline.store.paths import StudyFolder
+from paceline.store.remedy import remedy
 
 __all__ = ["locked", "shared"]
 
@@ -37,7 +38,7 @@ def _held(folder: StudyFolder, kind: int) -> Iterator[None]:
     try:
         descriptor = os.open(folder.lock, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as problem:
-        raise StudyError(f"cannot lock {folder.lock}: {problem.strerror}", hint="choose --out") from problem
+        raise StudyError(f"cannot lock {folder.lock}: {problem.strerror}", hint=remedy(problem)) from problem
     try:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
