@@ -258,6 +258,13 @@ def test_workers_that_do_not_answer_are_said_to():
     assert ended("hung", None, stacks={0: WAITS, 1: ""})[1].endswith("12 steps, and does not answer")
 
 
+def test_a_hang_after_one_step_may_be_a_long_step():
+    long = Watched("hung", None, 9.0, (Heartbeat(0, 1, 100, 1),))
+    assert ended(workers=1, watched=long)[1].endswith(
+        "after 1 steps; if its steps take longer than that: --hang"
+    )
+
+
 def test_fewer_steps_outweigh_where_a_worker_stands():
     beats = (Heartbeat(0, 11, 100, 1), Heartbeat(1, 12, 101, 1))
     _, reason = ended(watched=Watched("hung", None, 9.0, beats), stacks={0: WAITS, 1: SLEEPS})
@@ -323,6 +330,12 @@ def test_workers_that_never_came_are_counted():
 def test_more_workers_than_asked_for_are_not_the_point_that_was_asked_for():
     state, reason = ended(code=0, workers=1, endings=ENOUGH)
     assert (state, reason) == ("crashed", "2 workers took part where 1 was asked for")
+
+
+def test_a_launcher_that_was_killed_is_said_to():
+    text = "the launcher was killed by SIGKILL, and its workers with it"
+    assert ended(watched=Watched("exited", -9, 9.0, BEATS)) == ("crashed", text)
+    assert ended(watched=Watched("exited", -9, 9.0, BEATS), memory_kills=1)[0] == "oom"
 
 
 def test_an_end_without_any_word_shows_the_last_line_of_the_log():

@@ -33,6 +33,7 @@ _SPAWN_DEATH = re.compile(r"process (\d+) terminated with (?:signal (SIG\w+)|exi
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _LONGEST_TEXT = 200
+_A_RHYTHM = 3  # steps that came in time: then the next is late, not long
 _NOT_THE_USERS = re.compile(r"site-packages|/lib/python3|paceline_agent|<frozen|<string>|torch/")
 
 
@@ -150,9 +151,9 @@ def _hang_text(evidence: Evidence) -> str:
     behind = _behind(beats, evidence.stacks)
     where = _innermost(evidence.stacks.get(behind.rank, ""), latest_last=False)
     place = f", standing in {where}" if where else _silence(behind, evidence)
-    return (
-        f"no step for {quiet}: {_worker(behind.rank, evidence)} is behind after {behind.steps} steps{place}"
-    )
+    longer = "; if its steps take longer than that: --hang" if behind.steps < _A_RHYTHM else ""
+    stands = f"{_worker(behind.rank, evidence)} is behind after {behind.steps} steps{place}"
+    return f"no step for {quiet}: {stands}{longer}"
 
 
 def _timeout_text(evidence: Evidence) -> str:
@@ -219,6 +220,13 @@ def _death(evidence: Evidence) -> tuple[State, str | None]:
             text = f"{_worker(left.rank, evidence)} left after {left.steps} steps without a word (os._exit?)"
             return "crashed", f"{text}, and what was measured went with it"
         return "crashed", f"the script ended without one optimizer step on any of {evidence.workers} workers"
+    if evidence.watched.exit_code is not None and evidence.watched.exit_code < 0:
+        text = (
+            f"the launcher was killed by {_signal_name(-evidence.watched.exit_code)}, and its workers with it"
+        )
+        if evidence.watched.exit_code == -signal.SIGKILL and evidence.memory_kills:
+            return "oom", f"{text}: the kernel ended it for want of memory"
+        return "crashed", text
     last = _last_line(evidence.log, re.compile(r"\S"))
     return "crashed", f"no worker came to its end ({code_text}){': ' + last if last else ''}"
 
