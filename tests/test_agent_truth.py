@@ -1,6 +1,8 @@
 """The split tells the truth: delays of known length, injected into real two-worker DDP trainings, are found again.
 
 Computation is sleep here: two cores shared with others would otherwise add their own lateness to the injected one.
+Workers are forked from a process that has torch, for it is their steps that are timed and not their start; those
+on the shaped link start as a user's do.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from paceline.curve import curve, launches
 from paceline.plan import plan_study
 from paceline.records import Study, Workload
 from tests.trial import SCRIPTS, InNamespace, measured, run_points
+from tests.warm import WarmLauncher
 
 pytestmark = pytest.mark.alone
 
@@ -24,11 +27,11 @@ COMPUTE = ("--compute", "0.03")
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory):
     """The same training with nothing injected: what the machine itself adds."""
-    return measured(tmp_path_factory.mktemp("quiet"), "plain_ddp.py", *COMPUTE)[1]
+    return measured(tmp_path_factory.mktemp("quiet"), "plain_ddp.py", *COMPUTE, launcher=WarmLauncher())[1]
 
 
 def test_a_late_worker_is_straggle_and_is_named_and_the_wire_is_not_blamed(tmp_path, quiet):
-    _, split = measured(tmp_path, "plain_ddp.py", *COMPUTE, "--late", "0.05")
+    _, split = measured(tmp_path, "plain_ddp.py", *COMPUTE, "--late", "0.05", launcher=WarmLauncher())
     assert split.straggle_s == pytest.approx(0.050, rel=0.10)
     assert split.slowest_worker == 1
     assert split.slowest_lag_s == pytest.approx(0.050, rel=0.10)
@@ -37,7 +40,7 @@ def test_a_late_worker_is_straggle_and_is_named_and_the_wire_is_not_blamed(tmp_p
 
 
 def test_slow_data_on_all_workers_is_input(tmp_path, quiet):
-    _, split = measured(tmp_path, "plain_ddp.py", *COMPUTE, "--slow-data", "0.03")
+    _, split = measured(tmp_path, "plain_ddp.py", *COMPUTE, "--slow-data", "0.03", launcher=WarmLauncher())
     assert split.input_s == pytest.approx(0.030, rel=0.10)
     assert split.compute_s - quiet.compute_s == pytest.approx(0.030, rel=0.20)
     assert split.wire_s <= quiet.wire_s + 0.003
@@ -45,7 +48,9 @@ def test_slow_data_on_all_workers_is_input(tmp_path, quiet):
 
 def test_a_slow_exchange_is_wire_and_nobody_is_late(tmp_path, quiet):
     """One bucket, so the hook runs once per step and delays its exchange on both workers alike."""
-    _, split = measured(tmp_path, "plain_ddp.py", *COMPUTE, "--slow-exchange", "0.04")
+    _, split = measured(
+        tmp_path, "plain_ddp.py", *COMPUTE, "--slow-exchange", "0.04", launcher=WarmLauncher()
+    )
     assert split.wire_s - quiet.wire_s == pytest.approx(0.040, rel=0.10)
     assert split.straggle_s <= quiet.straggle_s + 0.003
     assert split.slowest_worker is None
@@ -60,7 +65,8 @@ def test_with_nothing_injected_compute_at_two_workers_is_the_step_at_one(tmp_pat
         steps=20,
         warmup=8,
     )
-    groups = launches(plan_study(study).points, run_points(tmp_path, study), warmup=8, steps=20)
+    results = run_points(tmp_path, study, WarmLauncher())
+    groups = launches(plan_study(study).points, results, warmup=8, steps=20)
     one, two = curve(groups)
     assert two.compute_s.low <= one.step_s.high
     assert two.compute_s.high >= one.step_s.low
@@ -68,7 +74,7 @@ def test_with_nothing_injected_compute_at_two_workers_is_the_step_at_one(tmp_pat
 
 def test_a_late_worker_is_found_without_ddp_too(tmp_path):
     """Gradients averaged by hand: the wait is inside the script's own all_reduce."""
-    _, split = measured(tmp_path, "by_hand.py", "0.05")
+    _, split = measured(tmp_path, "by_hand.py", "0.05", launcher=WarmLauncher())
     assert split.straggle_s == pytest.approx(0.050, rel=0.10)
     assert split.slowest_worker == 1
 

@@ -70,13 +70,13 @@ def measured(
     return result, parts
 
 
-def run_points(folder: Path, study: Study) -> tuple[TrialResult, ...]:
+def run_points(folder: Path, study: Study, launcher: Launcher | None = None) -> tuple[TrialResult, ...]:
     """All trials of a study, as the desk runs them; each must have gone well."""
     from paceline.run.study import Silent, run_study
     from paceline.store.trial_files import read_results
 
     home = StudyFolder(folder / "study")
-    run_study(home, study, bench=bench(), listener=Silent())
+    run_study(home, study, bench=bench(launcher), listener=Silent())
     results = read_results(home)
     for result in results:
         assert result.state == "ok", f"{result.trial.id} {result.state}: {result.reason}\n{result.log_tail}"
