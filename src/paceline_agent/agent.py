@@ -21,7 +21,7 @@ from paceline_agent.captured import Graphs
 from paceline_agent.exchange import Exchanges
 from paceline_agent.guard import guarded, stop_measuring
 from paceline_agent.keras_steps import watch_keras
-from paceline_agent.loader import watch_loaders
+from paceline_agent.loader import learnt_from, watch_loaders
 from paceline_agent.manifest import manifest
 from paceline_agent.noise import Noise
 from paceline_agent.recorder import Recorder
@@ -59,6 +59,7 @@ class Agent:
         self.window: list[tuple[float, int, dict[str, Optional[float]]]] = []
         self.loader_info: dict[str, Any] = {}
         self.fingerprints: list[int] = []
+        self.delivered: Optional[tuple[dict[str, Any], Optional[int]]] = None
         self._heartbeat: Optional[files.Heartbeat] = None
         self._written = False
         self._stacks: Any = None
@@ -133,6 +134,7 @@ class Agent:
             self._heartbeat = self.begin()
             self.exchanges.meet(optimizer)
         self.optimizer = optimizer
+        learnt_from(self)
         device = self.exchanges.device
         marker = None if device is None else device.close_step(self.optimizer_mark)
         if recorder.looking:

@@ -12,7 +12,7 @@ from paceline_agent.guard import guarded
 if TYPE_CHECKING:
     from paceline_agent.agent import Agent
 
-_FINGERPRINTS = 3  # the first batches are compared over workers: do all see the same data?
+_FINGERPRINTS = 3  # batches of the first steps are compared over workers: do all see the same data?
 
 
 def watch_loaders(agent: Agent) -> None:
@@ -25,8 +25,7 @@ def watch_loaders(agent: Agent) -> None:
     def started(iterator: Any, loader: Any) -> None:
         recorder.boundary = True
         recorder.loader_seen = True
-        if not agent.loader_info:
-            agent.loader_info.update(_loader_info(loader))
+        iterator._paceline_info = _loader_info(loader)
 
     def delivered(iterator: Any, batch: Any, waited_s: float) -> None:
         recorder.input_s += waited_s
@@ -35,9 +34,7 @@ def watch_loaders(agent: Agent) -> None:
             name = id(getattr(iterator, "_dataset", None))
             recorder.samples[name] = recorder.samples.get(name, 0) + count
         if len(agent.fingerprints) < _FINGERPRINTS:
-            mark = fingerprint(batch)
-            if mark is not None:
-                agent.fingerprints.append(mark)
+            agent.delivered = getattr(iterator, "_paceline_info", {}), fingerprint(batch)
 
     started, delivered = guarded(recorder, started), guarded(recorder, delivered)
 
@@ -55,6 +52,17 @@ def watch_loaders(agent: Agent) -> None:
 
     _BaseDataLoaderIter.__init__ = init  # type: ignore[method-assign]
     _BaseDataLoaderIter.__next__ = following  # type: ignore[method-assign]
+
+
+def learnt_from(agent: Agent) -> None:
+    """An optimizer has stepped: what was delivered last is training data. (Many scripts evaluate before they train.)"""
+    if agent.delivered is None:
+        return
+    (info, mark), agent.delivered = agent.delivered, None
+    if not agent.loader_info:
+        agent.loader_info.update(info)
+    if mark is not None:
+        agent.fingerprints.append(mark)
 
 
 def batch_length(batch: Any, depth: int = 0) -> Optional[int]:
