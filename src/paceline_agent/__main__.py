@@ -59,13 +59,19 @@ def _run_script(path: str) -> None:
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=path, __builtins__=__builtins__, __spec__=None, __cached__=None)
     sys.modules["__main__"] = module
-    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    _search_first(os.path.dirname(os.path.realpath(path)))  # a link leads to the modules beside the script itself
     exec(code, module.__dict__)
 
 
 def _run_module(name: str) -> None:
-    sys.path[0] = os.getcwd()
+    _search_first(os.getcwd())
     runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _search_first(folder: str) -> None:
+    """Put this folder where `python -m` has put the current one; with PYTHONSAFEPATH it has put none, nor do we."""
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = folder
 
 
 def _redirect_output(folder: str) -> None:

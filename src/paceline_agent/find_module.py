@@ -43,5 +43,6 @@ def _spec(name: str, search: Any) -> Any:
 
 
 if __name__ == "__main__":
-    sys.path[0] = os.getcwd()  # not the folder of this file, whose modules must not hide the user's
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = os.getcwd()  # not the folder of this file, whose modules must not hide the user's
     print(json.dumps(find_module(sys.argv[1])))

@@ -34,11 +34,14 @@ def tagged(tag: str) -> list[psutil.Process]:
 def end_tagged(tag: str, *, grace_s: float) -> int:
     """Terminate, wait up to `grace_s`, kill, until none is left. How many processes were found."""
     ended = 0
-    processes = tagged(tag)
+    processes = _with_descendants(tagged(tag))
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.terminate()
     _, alive = psutil.wait_procs(processes, timeout=grace_s if processes else 0)
+    for process in alive:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
     ended += len(processes)
     # one of them may have started another meanwhile: look again until the tag is gone
     for _ in range(10):
@@ -51,6 +54,16 @@ def end_tagged(tag: str, *, grace_s: float) -> int:
         psutil.wait_procs(alive, timeout=2.0)
         ended += len(alive)
     return ended
+
+
+def _with_descendants(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """These and all that they have started: one that was given an environment of its own carries no tag."""
+    found = {process.pid: process for process in processes}
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            for child in process.children(recursive=True):
+                found.setdefault(child.pid, child)
+    return list(found.values())
 
 
 def send(pid: int, tag: str, number: int) -> bool:
