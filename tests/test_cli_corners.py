@@ -1,13 +1,17 @@
 """The command line where people stumble: asking for help, leaving early, a pipe that closes."""
 
+import io
 import json
 import signal
 import subprocess
+import sys
 
 import pytest
 
 from paceline import __version__
+from paceline.cli.letters import PLAIN
 from paceline.cli.main import exit_code
+from paceline.cli.plan_text import print_json
 from paceline.errors import StudyError
 from paceline.store.study_file import read_study
 from paceline.store.trial_files import read_result
@@ -101,3 +105,23 @@ def test_a_newer_study_and_a_newer_trial_are_refused_and_not_removed(tmp_path):
     with pytest.raises(StudyError, match="has format 9") as problem:
         read_result(tmp_path)
     assert "remove" not in problem.value.hint
+
+
+def in_plain_letters(text):
+    """What a terminal of ASCII shows of this text."""
+    return text.encode("ascii", PLAIN).decode("ascii")
+
+
+def test_a_terminal_without_unicode_never_loses_a_unit():
+    assert (
+        in_plain_letters("148 µs of 14.2 ± 0.3 ms, 2 × 3 → 6 …") == "148 us of 14.2 +- 0.3 ms, 2 x 3 -> 6 ..."
+    )
+    assert in_plain_letters("漢 é") == "? ?"
+
+
+def test_json_loses_no_letter_where_stdout_is_ascii(monkeypatch):
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding="ascii", errors=PLAIN))
+    print_json({"name": "漢 µ"})
+    sys.stdout.flush()
+    assert json.loads(raw.getvalue()) == {"name": "漢 µ"}

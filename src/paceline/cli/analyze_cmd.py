@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import sys
 import tomllib
 from dataclasses import replace
@@ -15,6 +14,7 @@ import typer
 from paceline.advise import Prices
 from paceline.analysis_json import analysis_data
 from paceline.answers import Ask, Cluster
+from paceline.cli.plan_text import print_json
 from paceline.cli.table_text import table_text
 from paceline.cluster import cluster_from, price_from
 from paceline.data import shipped
@@ -87,8 +87,7 @@ def analyze(
     if html is not None:
         write_html(analysis, html, name=source.stem)
     if json:
-        json_module.dump(analysis_data(analysis), sys.stdout, indent=1, allow_nan=False, ensure_ascii=False)
-        print()
+        print_json(analysis_data(analysis))
     else:
         print(table_text(analysis, understood))
 

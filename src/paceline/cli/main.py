@@ -24,6 +24,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from paceline import __version__
+from paceline.cli.letters import PLAIN
 from paceline.cli.sections import sectioned
 from paceline.errors import Interrupted, PacelineError
 
@@ -103,7 +104,7 @@ def exit_code(args: Sequence[str]) -> int:
     """Carry out one command line; what it prints, and the exit code it deserves."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show ± shows ?, not a traceback
+            stream.reconfigure(errors=PLAIN)  # a terminal that cannot show ± shows +-, not a traceback
     app = typer.Typer(cls=Verbs, add_completion=True, rich_markup_mode=None, epilog=_EPILOG)
     app.callback()(paceline)
     try:

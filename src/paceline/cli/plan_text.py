@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TextIO
@@ -26,8 +27,9 @@ Shown = Callable[[StudyFolder, Study, Trial, Bench], str]
 
 
 def print_json(data: object) -> None:
-    """JSON on stdout; unknown is null, never NaN."""
-    print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
+    """JSON on stdout; unknown is null, never NaN. Where stdout is not UTF-8, letters are escaped: none is lost."""
+    escaped = (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8")
+    print(json.dumps(data, indent=1, ensure_ascii=escaped, allow_nan=False))
 
 
 def whole_command(folder: StudyFolder, study: Study, trial: Trial, bench: Bench) -> str:

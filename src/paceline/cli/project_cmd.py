@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +11,7 @@ import typer
 from paceline.advise import Prices
 from paceline.analysis_json import analysis_data
 from paceline.cli.analyze_cmd import ProbeFolder, analysis_of, ask_of, cluster_of
+from paceline.cli.plan_text import print_json
 from paceline.cli.table_text import answers_text
 from paceline.reliability import Checkpointing, failure_rate, goodput_ratio
 from paceline.units import percent_text
@@ -54,8 +53,7 @@ def project(
     ask = replace(ask, change=change_from(what_if or []))
     analysis, _ = analysis_of(source, ask=ask, cluster=cluster_of(cluster), probe=probe)
     if json:
-        json_module.dump(analysis_data(analysis), sys.stdout, indent=1, allow_nan=False, ensure_ascii=False)
-        print()
+        print_json(analysis_data(analysis))
         return
     if what_if:
         print(f"What if: {', '.join(what_if)}")
