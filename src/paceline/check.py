@@ -280,6 +280,6 @@ def _learning_rate(groups: Sequence[Launches]) -> Iterator[Finding]:
             f"{all_rates.pop():g}: a timing study cannot tell whether accuracy survives",
             value=batches[many] / batches[few],
             threshold=1.0,
-            hint="train at both before adopting it: the same command with --to-accuracy X --seeds 3 and an --out of its "
-            "own; --lr-rule none,linear,sqrt compares rules (docs/accuracy.md: what a script must be told for that)",
+            hint="train at both before adopting it: the same command with --to-accuracy X --seeds 3 and an --out of "
+            "its own; --lr-rule none,linear,sqrt compares rules (docs/accuracy.md: what a script must be told for that)",
         )
