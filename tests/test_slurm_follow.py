@@ -164,7 +164,7 @@ def test_cpus_are_asked_for_as_workers_and_their_threads_need_them(changes, aske
 
 def test_without_slurm_a_job_is_not_believed_to_be_over(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(SlurmSilent, match="slurm commands are not on this machine"):
+    with pytest.raises(SlurmSilent, match="scontrol is not in PATH"):
         job_state("7")
 
 

@@ -19,6 +19,7 @@ from paceline.slurm_state import (
     ended_text,
     job_from_sacct,
     job_from_scontrol,
+    job_of_sbatch,
     node_address,
     node_trouble,
     phase,
@@ -94,6 +95,21 @@ def test_the_shell_sees_hostile_names_as_names(value, tmp_path):
     done = subprocess.run(["bash", "-c", body], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == f"<load><{value}>\n-m paceline.cli.main study /s/{value}\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("printed", "job"),
+    [
+        ("12\n", "12"),
+        ("12;alpha\n", "12"),
+        ("Welcome to the cluster\n12\nThank you\n", "12"),
+        ("Your group has 3 jobs\nSubmitted batch job 12\n", "12"),
+        ("Thank you\n", None),
+        ("", None),
+    ],
+)
+def test_the_number_of_a_job_is_found_beside_what_sites_print(printed, job):
+    assert job_of_sbatch(printed) == job
 
 
 @given(st.text())

@@ -101,6 +101,9 @@ def sbatch_script(asked: Allocation, job: Job) -> str:
     lines += [f"#SBATCH --{_directive(*option.partition('=')[::2])}" for option in asked.options]
     lines.append("")
     if asked.modules:
+        lines.append(
+            "command -v module > /dev/null || source /etc/profile  # where only login shells know it"
+        )
         lines += [*(f"module load {shlex.quote(module)} || exit 1" for module in asked.modules), ""]
     if asked.prologue:
         lines += [*asked.prologue, ""]

@@ -24,7 +24,9 @@ __all__ = [
     "ended_text",
     "job_from_sacct",
     "job_from_scontrol",
+    "job_of_sbatch",
     "log_name",
+    "near_limit",
     "node_address",
     "node_trouble",
     "phase",
@@ -83,6 +85,13 @@ def phase(job: JobState) -> Phase:
     return "running" if job.state in _RUNNING else "over"
 
 
+def job_of_sbatch(text: str) -> str | None:
+    """The number in what `sbatch --parsable` printed, beside which sites and wrappers print lines of their own."""
+    own = r"(?m)^\s*(\d+)(?:;\S*)?\s*$"  # "12;cluster" with several clusters
+    found = re.findall(own, text) or re.findall(r"(?i)submitted batch job (\d+)", text)
+    return found[-1] if found else None
+
+
 def job_from_scontrol(job_id: str, text: str) -> JobState | None:
     """The job in `scontrol show job --oneliner`: a line each for the tasks of an array."""
     return _together(job_id, [job for line in text.splitlines() if (job := _job_of_line(line)) is not None])
@@ -138,6 +147,11 @@ def status_text(job: JobState) -> str:
         again = f", started again {_times(job.restarts)}" if job.restarts else ""
         return f"job {job.id} is {job.state}{where}{again}"
     return f"job {job.id} {_why(job)}"
+
+
+def near_limit(job: JobState) -> bool:
+    """Whether the job has run nearly as long as it was allowed to, so that its end is the limit's doing."""
+    return job.run_s is not None and job.limit_s is not None and job.run_s >= job.limit_s - _NEAR_S
 
 
 def ended_text(job: JobState, *, left: int) -> str:
@@ -218,12 +232,11 @@ def _why(job: JobState) -> str:
         return "completed"
     if job.state == "GONE":
         return "is over; Slurm no longer knows how it ended"
-    near = job.run_s is not None and job.limit_s is not None and job.run_s >= job.limit_s - _NEAR_S
     limit = f" of {duration_text(job.limit_s)}" if job.limit_s is not None else ""
     if job.state == "FAILED" and job.exit_code == _INTERRUPTED:
         return (
             f"came near its time limit{limit} and left in order"
-            if near
+            if near_limit(job)
             else "was told to stop, and left in order"
         )
     if job.state == "TIMEOUT":

@@ -18,7 +18,7 @@ from paceline.cli.slurm_task import measure_share
 from paceline.cli.study import finish, measure, refuse_nothing, terminated_like_interrupted
 from paceline.config import with_args_batch
 from paceline.errors import Interrupted, PacelineError, UsageError
-from paceline.launch.slurm_client import present
+from paceline.launch.slurm_client import lacking, present
 from paceline.launch.slurm_nodes import task_here
 from paceline.plan import plan_study
 from paceline.records import Study
@@ -27,7 +27,7 @@ from paceline.run.missing import missing
 from paceline.run.share import is_share_left
 from paceline.run.slurm import attached, follow, hand_in, job_name, write_script
 from paceline.run.trial import Bench
-from paceline.slurm_state import JobState, ended_text, log_name, phase, status_text
+from paceline.slurm_state import JobState, ended_text, log_name, near_limit, phase, status_text
 from paceline.store.atomic import make_folder
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import read_study
@@ -89,23 +89,21 @@ def study_on_slurm(
     results = read_results(folder)
     kept = [result for result in results if result.state == "ok"] if retry_failed else results
     todo = missing(plan_study(study), kept, study)
-    job = attached(folder, study) if present() else None
+    job = None if lacking() else attached(folder, study)
     if job is not None and phase(job) != "over":
         _refuse_changes(folder, study, job, retry_failed=retry_failed)
         _say(f"{job_name(folder, study)} is under way: {status_text(job)}")
     elif todo:
-        if not present():
-            raise UsageError(
-                f"{folder.root} is a study on Slurm with {len(todo)} trials to go, and there is no sbatch here",
-                hint=f"go to a login node, or {again} --on here",
-            )
+        _refuse_without_slurm(folder, len(todo), again=again)
         if job is not None:
             _say(f"{ended_text(job, left=len(todo))}; submitting again")
         print_plan(folder, study, results=kept, bench=bench, file=sys.stderr)
         script = write_script(folder, study, todo, python=sys.executable)
-        job_id = hand_in(folder, script, clock=SystemClock(), retry_failed=retry_failed)
-        job = JobState(job_id, "PENDING")
-        _say(f"job {job_id} is submitted ({script}); this shell may end, {again} follows it again")
+        submitted = hand_in(folder, script, clock=SystemClock(), retry_failed=retry_failed)
+        job = JobState(submitted.job, "PENDING")
+        if submitted.said is not None:
+            _say(f"sbatch says: {submitted.said}")
+        _say(f"job {job.id} is submitted ({script}); this shell may end, {again} follows it again")
     if job is not None and phase(job) != "over":
         job = _followed(folder, study, job, again=again)
     held = read_study(folder.study_toml) if folder.study_toml.exists() else study
@@ -114,6 +112,21 @@ def study_on_slurm(
     if job is not None and left:
         _say_end(folder, job, left, again=again)
     refuse_nothing(folder, analysis)
+
+
+def _refuse_without_slurm(folder: StudyFolder, left: int, *, again: str) -> None:
+    """Nothing is submitted where Slurm's commands are not at hand; without scontrol nobody would hear of the job."""
+    trials = f"{left} trial{'' if left == 1 else 's'} to go"
+    if not present():
+        raise UsageError(
+            f"{folder.root} is a study on Slurm with {trials}, and there is no sbatch here",
+            hint=f"go to a login node, or {again} --on here",
+        )
+    if lacking():
+        raise UsageError(
+            f"{folder.root} is a study on Slurm with {trials}, and {' and '.join(lacking())} is not in PATH here",
+            hint="add the folder of Slurm's commands to PATH, where compute nodes find it too",
+        )
 
 
 def slurm_bench(folder: StudyFolder, study: Study, bench: Bench) -> Bench:
@@ -162,17 +175,25 @@ def _say_end(folder: StudyFolder, job: JobState, left: int, *, again: str) -> No
         _say(text)
         return
     if job.state in _ENDED_BY_OTHERS or job.exit_code == _INTERRUPTED or job.state == "GONE":
-        raise Interrupted(text, hint=f"{again} submits the rest")
+        raise Interrupted(text, hint=f"{again} submits the rest{_longer(job)}")
     lines = [line for line in text_tail(log).splitlines() if line.strip()]
     said = "\n".join(f"  | {line}" for line in lines[-5:])
     raise PacelineError(f"{text}\n{said}" if said else text, hint=f"read {log}, then {again}")
+
+
+def _longer(job: JobState) -> str:
+    """What to add for a trial that never fits: without it the same would happen again."""
+    by_time = job.state == "TIMEOUT" or (job.exit_code == _INTERRUPTED and near_limit(job))
+    if not by_time or job.limit_s is None:
+        return ""
+    return f"; where one trial does not fit, add --time {2 * job.limit_s / 60:.0f}min"
 
 
 def why_left(folder: StudyFolder, job: JobState) -> str | None:
     """What a desk inside the job, or inside a task of it, said about trials that it left; None when none did."""
     logs = sorted(folder.slurm.glob(f"job-{job.id}_*.log")) if job.tasks else [folder.slurm / log_name(job)]
     lines = [line.strip() for log in logs for line in text_tail(log).splitlines()]
-    said = [re.search(r"(^stopped by .*|(?<=with other tasks; ).*)", line) for line in lines]
+    said = [re.search(r"(^stopped (?:by|before) .*|(?<=with other tasks; ).*)", line) for line in lines]
     return next((match[0] for match in said if match), None)
 
 

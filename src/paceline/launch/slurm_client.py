@@ -11,18 +11,21 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.errors import PacelineError, UsageError
 from paceline.slurm_reason import refusal_hint
-from paceline.slurm_state import JobState, job_from_sacct, job_from_scontrol
+from paceline.slurm_state import JobState, job_from_sacct, job_from_scontrol, job_of_sbatch
 
 __all__ = [
     "SlurmSilent",
+    "Submitted",
     "cancel_waiting",
     "hostnames",
     "job_named",
     "job_state",
+    "lacking",
     "node_lines",
     "present",
     "signal_step",
@@ -31,11 +34,21 @@ __all__ = [
 ]
 
 _CALL_S = 60.0
-_NOT_THERE = "slurm commands are not on this machine"
+_NEEDED = ("sbatch", "scontrol", "squeue")  # to hand a job in, and to hear of it
+_ABSENT = 127  # a shell's exit code for a command that it does not find
+_LATER = "ask again in a minute"
 
 
 class SlurmSilent(PacelineError):
     """Slurm does not answer now; it may later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job that sbatch took, and what the site had to say about it."""
+
+    job: str
+    said: str | None
 
 
 def present() -> bool:
@@ -43,12 +56,23 @@ def present() -> bool:
     return shutil.which("sbatch") is not None
 
 
-def submit(script: Path) -> str:
-    """Hand a script to sbatch; the id of its job."""
+def lacking() -> tuple[str, ...]:
+    """The commands of Slurm that a study needs and that are not in PATH here."""
+    return tuple(name for name in _NEEDED if shutil.which(name) is None)
+
+
+def submit(script: Path) -> Submitted:
+    """Hand a script to sbatch."""
     done = _call("sbatch", "--parsable", str(script))
     if done.returncode:
         raise UsageError(f"sbatch does not take {script}: {_said(done)}", hint=refusal_hint(_said(done)))
-    return done.stdout.strip().splitlines()[-1].partition(";")[0]  # "12;cluster" with several clusters
+    job = job_of_sbatch(done.stdout)
+    if job is None:
+        raise PacelineError(
+            f"sbatch took {script} and named no job: {done.stdout.strip() or 'it said nothing'}",
+            hint="squeue --me shows whether there is one; the same command then finds it by its name",
+        )
+    return Submitted(job, _said(done) if done.stderr.strip() else None)
 
 
 def job_state(job_id: str) -> JobState:
@@ -58,7 +82,7 @@ def job_state(job_id: str) -> JobState:
     if job is not None:
         return job
     if not re.search("invalid job id|not found", shown.stderr + shown.stdout, re.IGNORECASE):
-        raise SlurmSilent(f"scontrol show job {job_id}: {_said(shown)}", hint="ask again in a minute")
+        raise SlurmSilent(f"scontrol show job {job_id}: {_said(shown)}", hint=_LATER)
     for source in ([], ["--completion"]):
         told = _call("sacct", *source, "-n", "-P", "-j", job_id, "-o", "JobID,State,ExitCode")
         job = job_from_sacct(job_id, told.stdout) if told.returncode == 0 else None
@@ -73,7 +97,7 @@ def job_named(name: str) -> str | None:
         "squeue", "--me", "--noheader", "--name", name, "--format", "%F"
     )  # of an array the array's
     if listed.returncode:
-        raise SlurmSilent(f"squeue: {_said(listed)}", hint="ask again in a minute")
+        raise SlurmSilent(f"squeue: {_said(listed)}", hint=_LATER)
     return max((line.strip() for line in listed.stdout.splitlines() if line.strip()), key=int, default=None)
 
 
@@ -82,7 +106,11 @@ def hostnames(node_list: str) -> tuple[str, ...]:
     done = _call("scontrol", "show", "hostnames", node_list)
     names = tuple(done.stdout.split())
     if done.returncode or not names:
-        raise SlurmSilent(f"scontrol show hostnames {node_list}: {_said(done)}", hint="ask again in a minute")
+        absent = done.returncode == _ABSENT
+        raise SlurmSilent(
+            f"scontrol show hostnames {node_list}: {_said(done)}",
+            hint="--prologue 'export PATH=…' with the folder of Slurm's commands" if absent else _LATER,
+        )
     return names
 
 
@@ -116,7 +144,7 @@ def _call(*words: str) -> subprocess.CompletedProcess[str]:
             words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CALL_S, check=False
         )
     except FileNotFoundError:
-        return subprocess.CompletedProcess(words, 127, "", f"{words[0]}: {_NOT_THERE}")
+        return subprocess.CompletedProcess(words, _ABSENT, "", f"{words[0]} is not in PATH")
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(words, 124, "", f"no answer within {_CALL_S:.0f} s")
 

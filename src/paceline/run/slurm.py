@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from paceline.launch.slurm_client import SlurmSilent, job_named, job_state, present, submit
+from paceline.launch.slurm_client import SlurmSilent, Submitted, job_named, job_state, present, submit
 from paceline.plan import plan_study
 from paceline.records import Study, Trial
 from paceline.run.clock import Clock
@@ -66,16 +66,16 @@ def write_script(folder: StudyFolder, study: Study, todo: Sequence[Trial], *, py
     return path
 
 
-def hand_in(folder: StudyFolder, script: Path, *, clock: Clock, retry_failed: bool) -> str:
+def hand_in(folder: StudyFolder, script: Path, *, clock: Clock, retry_failed: bool) -> Submitted:
     """Submit the script and remember its job. The study must have no live job."""
     with locked(folder):
         if retry_failed:
             set_aside_failed(folder)
         remove_incomplete(folder)  # nobody works on them any more: the study has no live job
         clear_claims(folder)
-        job_id = submit(script)
-        add_job(folder, job_id, date=clock.date())
-    return job_id
+        submitted = submit(script)
+        add_job(folder, submitted.job, date=clock.date())
+    return submitted
 
 
 def attached(folder: StudyFolder, study: Study) -> JobState | None:
