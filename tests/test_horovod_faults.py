@@ -2,7 +2,8 @@
 
 import json
 
-from tests.test_horovod_calls import SCRIPTS, run_ranks
+from tests.test_horovod_calls import SCRIPTS
+from tests.warm import run_ranks
 
 FAULTS = SCRIPTS / "horovod_faults.py"
 

@@ -4,7 +4,8 @@ import importlib.util
 
 import pytest
 
-from tests.test_horovod_calls import SCRIPTS, run_ranks
+from tests.test_horovod_calls import SCRIPTS
+from tests.warm import run_ranks
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("keras") is None, reason="Keras is not installed")
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.test_horovod_calls import SCRIPTS, run_ranks
+from tests.test_horovod_calls import SCRIPTS
+from tests.warm import run_ranks
 
 CHECKS = [
     node.name

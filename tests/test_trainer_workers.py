@@ -1,36 +1,20 @@
 """N workers at global batch B are one worker at batch B; every worker count judges alike."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
-from tests.desk import SCRIPTS, environment
+from tests.desk import SCRIPTS
 from tests.scripts import equal_training as tiny
+from tests.warm import run_ranks
 
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory):
     """What two and what three workers came to."""
     folder = tmp_path_factory.mktemp("equal")
-    for workers in ("2", "3"):
-        launch = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", workers)
-        subprocess.run(
-            [
-                *launch,
-                "--rdzv-backend",
-                "c10d",
-                "--rdzv-endpoint",
-                "127.0.0.1:0",
-                str(SCRIPTS / "equal_training.py"),
-                str(folder),
-            ],
-            env={**environment(), "OMP_NUM_THREADS": "1"},
-            check=True,
-            capture_output=True,
-            timeout=120,
-        )
+    for workers in (2, 3):
+        for code, output in run_ranks(workers, SCRIPTS / "equal_training.py", folder):
+            assert code == 0, output
     return {int(path.stem): torch.load(path, weights_only=True) for path in folder.glob("*.pt")}
 
 

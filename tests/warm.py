@@ -1,18 +1,53 @@
-"""A launcher whose processes have imported torch already, which is most of what a small trial costs.
+"""Workers that have imported torch already, which is most of what a small training costs.
 
 For tests of what happens inside workers. How processes are started, found and ended is tested with processes that
 start as a user's do.
 """
 
+import atexit
 import multiprocessing
 import os
+import runpy
 import socket
 import sys
+import tempfile
+import threading
+import time
 from pathlib import Path
 
 from paceline.launch.command import TORCHRUN, Command
 
 _AGENT = ("-m", "paceline_agent")
+
+
+def warm_process(words, *, environment, directory, output):
+    """`python WORDS` with this environment, in this folder, writing to this file: started by a fork."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "torch._dynamo"])
+    process = context.Process(target=_become, args=(words, environment, str(directory), str(output)))
+    process.start()
+    return process
+
+
+def run_ranks(size, *command, timeout_s=150, **environment):
+    """One process per rank, as a launcher would start them; (exit code, output) of each."""
+    own = {**os.environ, "OMP_NUM_THREADS": "1", **{name: str(value) for name, value in environment.items()}}
+    words = tuple(map(str, command))
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = [Path(folder) / str(rank) for rank in range(size)]
+        ranks = [
+            warm_process(words, environment={**own, **told}, directory=os.getcwd(), output=output)
+            for told, output in zip(told_to(size), outputs, strict=True)
+        ]
+        until = time.monotonic() + timeout_s
+        for rank in ranks:
+            rank.join(max(0.0, until - time.monotonic()))
+        late = [rank for rank in ranks if rank.exitcode is None]
+        for rank in late:
+            rank.kill()
+            rank.join()
+        assert not late, "".join(output.read_text() for output in outputs)
+        return [(rank.exitcode, output.read_text()) for rank, output in zip(ranks, outputs, strict=True)]
 
 
 class WarmLaunch:
@@ -40,29 +75,23 @@ class WarmLaunch:
 class WarmLauncher:
     """Starts `[torchrun …] -m paceline_agent …` on this machine by forks of a process that waits with torch."""
 
-    def __init__(self):
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["torch", "torch._dynamo"])
-
     def start(self, command: Command, output):
         at = command.argv.index(_AGENT[1]) - 1
-        own = {**os.environ, **command.environment}
-        given = [{**own, **told} for told in told_by(command.argv[1:at])]
-        asked = [(command.argv[at + 2 :], each, command.directory, output.name) for each in given]
-        workers = [self._context.Process(target=_become, args=each) for each in asked]
-        for worker in workers:
-            worker.start()
-        return WarmLaunch(workers)
+        own, launcher = {**os.environ, **command.environment}, command.argv[1:at]
+        told = [{}]
+        if TORCHRUN in launcher:
+            told = told_to(int(launcher[launcher.index("--nproc-per-node") + 1]))
+        place = {"directory": command.directory, "output": output.name}
+        return WarmLaunch(
+            [warm_process(command.argv[at:], environment={**own, **each}, **place) for each in told]
+        )
 
     def end_leftovers(self, study_tag):
         return 0
 
 
-def told_by(launcher):
-    """What a launcher on one node tells each of its workers: torchrun much, no launcher nothing."""
-    if TORCHRUN not in launcher:
-        return [{}]
-    count = int(launcher[launcher.index("--nproc-per-node") + 1])
+def told_to(count):
+    """What torchrun tells each of its workers, on one node."""
     together = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "GROUP_RANK": "0"}
     together |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "TORCHELASTIC_RUN_ID": "warm"}
     return [{**together, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
@@ -75,22 +104,36 @@ def free_port():
 
 
 def _become(words, environment, directory, output):
-    """What an interpreter that starts here would be: this environment, folder, path and output."""
+    """What an interpreter that starts here would be, to its last word: a fork skips what is done at exit."""
     import torch
 
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)
-    searched = environment["PYTHONPATH"].split(os.pathsep)
-    sys.path[:] = ["", *searched, *(entry for entry in sys.path if entry not in searched)]
     torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))  # torch had read the variable before the fork
     with open(output, "ab") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
+    try:
+        _run(
+            words, searched=[entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        )
+    finally:
+        threading._shutdown()
+        atexit._run_exitfuncs()
+
+
+def _run(words, *, searched):
+    sys.path[:] = ["", *searched, *(entry for entry in sys.path if entry not in searched)]
+    sys.argv[:] = words
+    if words[:2] != _AGENT:
+        sys.path[0] = os.path.dirname(words[0])
+        runpy.run_path(words[0], run_name="__main__")
+        return
     for name in [name for name in sys.modules if name.partition(".")[0] == _AGENT[1]]:
         del sys.modules[name]  # the trial has a copy of its own
     from paceline_agent.__main__ import main
 
     agent = Path(sys.modules[_AGENT[1]].__file__)
     assert agent.is_relative_to(searched[0]), agent
-    main(list(words))
+    main(list(words[2:]))
