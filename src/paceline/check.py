@@ -281,5 +281,5 @@ def _learning_rate(groups: Sequence[Launches]) -> Iterator[Finding]:
             value=batches[many] / batches[few],
             threshold=1.0,
             hint="train at both before adopting it: the same command with --to-accuracy X --seeds 3 and an --out of "
-            "its own; --lr-rule none,linear,sqrt compares rules (docs/accuracy.md: what a script must be told for that)",
+            "its own; --lr-rule none,linear,sqrt compares rules (docs/accuracy.md: what a script must be told)",
         )
