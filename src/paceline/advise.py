@@ -2,7 +2,7 @@
 
 work time   seconds per sample, epoch or training; × epochs to the target at that global batch, where they are known
 cost        price × workers × time (worker-seconds where no price is given)
-knee        the largest count up to which the 5 % quantile of T(N/2)/T(N) is at least 1.5 (a doubling that costs at
+knee        the largest count up to which the 5% quantile of T(N/2)/T(N) is at least 1.5 (a doubling that costs at
             most a third more: doubling.py), or argmin (v + pN) T(N) where the value v of an hour is known
 Pareto      a candidate stays unless another is both faster and cheaper with probability over one half
 next        the measurement whose result would narrow the widest projection most:  1 − ρ²(log T_c, log T_target)
@@ -128,7 +128,7 @@ def _deadline(c: Candidates, deadline_s: float) -> Recommendation:
     sure = [i for i in range(len(c.settings)) if float(np.mean(c.time_s[:, i] <= deadline_s)) >= SURE]
     if not sure:
         return _unanswered(
-            "deadline", f"no candidate ends within {duration_text(deadline_s)} with 90 % probability"
+            "deadline", f"no candidate ends within {duration_text(deadline_s)} with 90% probability"
         )
     best = min(sure, key=lambda i: float(np.median(c.cost[:, i])))
     return _recommend(
@@ -148,7 +148,7 @@ def _budget(c: Candidates, prices: Prices, budget: float) -> Recommendation:
     if not sure:
         return _unanswered(
             "budget",
-            f"no candidate stays within {budget:g} {prices.currency}".strip() + " with 90 % probability",
+            f"no candidate stays within {budget:g} {prices.currency}".strip() + " with 90% probability",
         )
     best = min(sure, key=lambda i: float(np.median(c.time_s[:, i])))
     return _recommend(

@@ -45,7 +45,7 @@ __all__ = [
 SURE = 0.9  # a limit is kept when it is kept so often
 MILLION = "a million samples"
 _EPOCH = f"one {TIME_OF['epoch']}"
-MEASUREMENT_SD = 0.03  # of one launch alone: launches of one point differ by 1-10 % on an idle machine
+MEASUREMENT_SD = 0.03  # of one launch alone: launches of one point differ by 1-10% on an idle machine
 _FARTHEST = 7.0  # in logs, a factor of a thousand: two launches that differ leave room for anything
 
 
@@ -197,7 +197,7 @@ def _belongs(projection: Projection, point: Point) -> bool:
 
 
 def _dealt(known: Estimate, count: int, *, seed: int) -> Array:
-    """Samples of a measured time whose median and 90 % interval are the stated ones, in an order of their own.
+    """Samples of a measured time whose median and 90% interval are the stated ones, in an order of their own.
 
     Every setting is dealt apart: launches of one say nothing about the luck of another. Deviations follow t over the
     launches, so that few launches leave much room; where one launch stands alone, launches differ as they usually do.

@@ -3,7 +3,7 @@
 refused    NCCL needs a torch built with it, CUDA devices, and one device for every worker of a node
 compared   the same point on two backends: step, wire, and whether rank 0 saw the same losses step by step
 
-Losses agree when they differ by at most 1 % of their size, or as much as two launches on one backend differ: the
+Losses agree when they differ by at most 1% of their size, or as much as two launches on one backend differ: the
 order of summation is the backend's own, so the last digits are too.
 """
 

@@ -1,8 +1,8 @@
 """Two Analyses, point by point: is there a difference, or is none shown?
 
-ratio      b / a, from the launches of both: ln b - ln a, standard errors from the 90 % intervals,
+ratio      b / a, from the launches of both: ln b - ln a, standard errors from the 90% intervals,
            Welch's degrees of freedom
-shown      the 90 % interval of the ratio leaves out 1
+shown      the 90% interval of the ratio leaves out 1
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def differences(a: Analysis, b: Analysis) -> tuple[Difference, ...]:
 
 
 def ratio_of(top: Estimate, bottom: Estimate) -> Estimate | None:
-    """top / bottom with a 90 % interval from both estimates' own; None where either is not positive."""
+    """top / bottom with a 90% interval from both estimates' own; None where either is not positive."""
     return None if min(top.value, bottom.value) <= 0 else stats.ratio_of(top, bottom)
 
 

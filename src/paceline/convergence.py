@@ -3,7 +3,7 @@
 plateau      P = median of the last 8 epochs; the first epoch at which the rising (isotonic) envelope is within
              ε = max(asked, 2 sd of the curve's own noise) of P; half a point is asked by default.
              Censored if it still rises ε/2 in the last quarter.
-             Interval: residual bootstrap, widened 1.3 times (it covers 79 % where it claims 90)
+             Interval: residual bootstrap, widened 1.3 times (it covers 79% where it claims 90)
 noise scale  φ = tr Σ / |G|², averaged over a training as 1/(B + φ), which is how it costs samples
 epochs       E(B) = E₀ (1 + (B/B_c)^p)               p ~ N(0.93, 0.25);  between linear (E constant) and the noise scale
              residuals count (B/B_largest)^0.75

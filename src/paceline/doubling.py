@@ -1,8 +1,8 @@
 """What a Curve gains from one count to the next, with its interval, and which Curve is told about.
 
     gain   = (throughput of the larger count / throughput of the smaller one) ^ (1 / doublings between them)
-    worth  = the whole 90 % interval lies at 1.5x or above; not worth: below; else the launches cannot tell
-             (single launches, which have no interval: within 7 % of 1.5x nobody can tell)
+    worth  = the whole 90% interval lies at 1.5x or above; not worth: below; else the launches cannot tell
+             (single launches, which have no interval: within 7% of 1.5x nobody can tell)
 
 Sentence, thresholds and advice rest on the same gains: what one of them cannot tell, none of them says.
 """
@@ -24,7 +24,7 @@ __all__ = ["WORTH_PER_DOUBLING", "Doubling", "Worth", "doublings", "told_curve",
 WORTH_PER_DOUBLING = (
     1.5  # "at least 1.5 times faster when you double the resources" (CSC's performance checklist)
 )
-_LUCK = 1.07  # 90 of 100 ratios of two single launches, each 3 % off (advise_options), lie within: exp(1.645 √2 · 0.03)
+_LUCK = 1.07  # 90 of 100 ratios of two single launches, each 3% off (advise_options), lie within: exp(1.645 √2 · 0.03)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Measurements -> the law of a step: one ensemble of parameters per structure, and what the data cannot identify.
 
 residuals   (log T_pred − log T)/σ · (exposed share_pred − share)/2σ where known · (θ − prior)/sd
-σ           at least 2 %; grows until the residuals are explained; repeats add their own. At least 0.2 % where buckets
+σ           at least 2%; grows until the residuals are explained; repeats add their own. At least 0.2% where buckets
             were seen, gloo sends them over probed links, and launches say how far they scatter (by Student's t)
 ensemble    randomise, then optimise: every member perturbs data and prior and is fitted anew
 weights     every structure counts the same: few points must not choose the asymptote

@@ -51,7 +51,7 @@ class LinkBelief:
 
 
 def measured(link: Link) -> LinkBelief:
-    """A Link that a probe measured, believed to 10 % in rate and 30 % in latency."""
+    """A Link that a probe measured, believed to 10% in rate and 30% in latency."""
     return LinkBelief(
         link.bytes_per_s, 0.10, max(link.latency_s, 1e-7), 0.30, link.source or link.name or "probe"
     )

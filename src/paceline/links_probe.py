@@ -127,7 +127,7 @@ def link_of(probe: LinkProbe) -> Link:
 
 
 def belief_of(probe: LinkProbe) -> LinkBelief:
-    """What a probe makes one believe: 10 % in rate and 30 % in latency, less sure where passes or sizes disagree.
+    """What a probe makes one believe: 10% in rate and 30% in latency, less sure where passes or sizes disagree.
 
     Training exchanges while it computes, and a probe does not: no number of passes makes it surer than that. Over
     gloo, which sends rings and nothing else, rate and latency between 2 nodes were those of 4 to 16 (evidence of
@@ -170,7 +170,7 @@ def probe_rows(times: Sequence[ProbeTime]) -> tuple[ProbeRow, ...]:
 
 
 def _log_sd(quantity: Estimate) -> float:
-    """Half the 90 % interval as a standard deviation of the logarithm."""
+    """Half the 90% interval as a standard deviation of the logarithm."""
     if quantity.high is None or quantity.value <= 0.0:
         return 0.0
     return math.log(quantity.high / quantity.value) / _NINETY

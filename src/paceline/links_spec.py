@@ -3,7 +3,7 @@
     nvlink4 · infiniband@200gbit · tcp@25gbit · 10gbit        a kind of link, its nominal rate, or both
 
 What is promised comes from the user, else from the device (its data sheet names the link inside a node), else from
-the network interface. A link usually delivers median · exp(±1.645 sd) of its nominal rate (links.toml, 90 %).
+the network interface. A link usually delivers median · exp(±1.645 sd) of its nominal rate (links.toml, 90%).
 """
 
 from __future__ import annotations

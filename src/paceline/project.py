@@ -1,13 +1,13 @@
-"""A Law -> times at settings that were not measured, with 90 % prediction intervals, and the term that binds.
+"""A Law -> times at settings that were not measured, with 90% prediction intervals, and the term that binds.
 
     log T(N)  = mixture of structures × ensemble + s √(1 + 0.1 log2(N/N_fit)) z        z standard normal
 
-s is the discrepancy that no structure explains: 9 % inside a node, 10 % across nodes, calibrated on held-out counts
+s is the discrepancy that no structure explains: 9% inside a node, 10% across nodes, calibrated on held-out counts
 (docs/prediction.md). Where hooks saw the buckets, gloo sends them, links between nodes were probed and every worker has
-a node of its own, nothing is left to guess: 0.2 % where computing leaves half of the cores to the exchange, else 3 %;
+a node of its own, nothing is left to guess: 0.2% where computing leaves half of the cores to the exchange, else 3%;
 both calibrated in the laboratory. Where a node would hold more than four workers and no more than four were seen on
 one, what was lost so far may be lost again: min(2 loss, 0.4) is added to s in squares; so is what one worker's own
-time differs by from step to step. A projection's value is the median; its interval the 5 % and 95 % quantiles.
+time differs by from step to step. A projection's value is the median; its interval the 5% and 95% quantiles.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
 
 
 def estimate_of(samples: Array, n: int) -> Estimate:
-    """Median and 90 % interval of samples."""
+    """Median and 90% interval of samples."""
     low, middle, high = (float(q) for q in np.quantile(samples, [0.05, 0.5, 0.95]))
     return Estimate(middle, low, high, n)
 
@@ -263,7 +263,7 @@ def _unsteady(law: Law, rows: Rows) -> Array:
 
 
 def _both_count(law: Law, rows: Rows) -> Array:
-    """5 % of the exchange that shows, where latency and movement of gloo's rings are equal; less as they differ.
+    """5% of the exchange that shows, where latency and movement of gloo's rings are equal; less as they differ.
 
     The norm that joins the two is exact where one of them counts alone (evidence of the laboratory).
     """

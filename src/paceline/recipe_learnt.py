@@ -111,7 +111,7 @@ def _project(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
     for projection in analysis.projections:
         if not wanted or projection.workers in wanted:
             speed = range_text(projection.speedup, unit="x") if projection.speedup else "unknown"
-            yield f"{projection.workers} workers: speed-up {speed} (projected, 90 % interval)"
+            yield f"{projection.workers} workers: speed-up {speed} (projected, 90% interval)"
     refused: dict[str, list[Refusal]] = {}
     for refusal in analysis.refusals:
         if not wanted or refusal.workers in wanted:

@@ -308,7 +308,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """A predicted Profile at a count that was not measured, with a 90 % prediction interval."""
+    """A predicted Profile at a count that was not measured, with a 90% prediction interval."""
 
     workers: int
     nodes: int

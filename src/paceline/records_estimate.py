@@ -9,7 +9,7 @@ __all__ = ["Estimate"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number, its 90 % interval (None where one observation cannot give one), and the observations behind it."""
+    """A number, its 90% interval (None where one observation cannot give one), and the observations behind it."""
 
     value: float
     low: float | None = None

@@ -6,7 +6,7 @@ link-class               the target crosses a kind of link that was never measur
 not-identifiable         one worker count above 1 and no probe: latency and rate cannot be told apart beyond 4×
 batch                    a per-worker batch that was not measured, and no neighbours within a factor 1.5
 horizon                  more than 16 times the largest measured count
-wide-interval            a 90 % interval wider than 2×: the interval is shown, no point is claimed
+wide-interval            a 90% interval wider than 2×: the interval is shown, no point is claimed
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Cores:
 
 
 def incomparable(profiles: Sequence[Profile]) -> tuple[Profile, ...]:
-    """Profiles that are faster than their workers allow, beyond 5 %, and not by noise."""
+    """Profiles that are faster than their workers allow, beyond 5%, and not by noise."""
     found = []
     for profile in profiles:
         efficiency = profile.efficiency_ratio
@@ -95,7 +95,7 @@ def too_wide(projection: Projection, observed: Observed) -> Refusal | None:
     return Refusal(
         projection.workers,
         "wide-interval",
-        f"the 90 % interval at {projection.workers} workers spans {time.high / time.low:.1f}x "
+        f"the 90% interval at {projection.workers} workers spans {time.high / time.low:.1f}x "
         f"({duration_text(time.low)} to {duration_text(time.high)}): an order of magnitude, not a prediction",
         f"measure {middle} workers{where}: {price_text(observed, middle)}",
     )

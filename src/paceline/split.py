@@ -16,7 +16,7 @@ shares of wire, straggle and compute in a step; step_s is the mean over all step
 the ten steps that were looked at may by chance be longer than the others. Workers that exchange nothing wait for
 nobody, however long the others take. One late worker of two is not typical (lower median). Random lateness averages
 out: straggle is then E[max] − mean, the price of synchrony. Over steps: the mean of the steps whose longest step_i(k)
-lies between the 10 % and 90 % quantile.
+lies between the 10% and 90% quantile.
 
 Copying the last bucket back into the gradients comes after the exchange and before the release. No network wins it
 back, so its (measured) time is counted as compute, not as wire.
@@ -149,7 +149,7 @@ def _joined(samples: tuple[Sample, ...]) -> _Step:
 
 
 def _central(steps: Sequence[_Step]) -> list[_Step]:
-    """The steps between the 10 % and 90 % quantile of the step time."""
+    """The steps between the 10% and 90% quantile of the step time."""
     ordered = sorted(step.longest_s for step in steps)
     cut = len(ordered) // 10
     low, high = ordered[cut], ordered[len(ordered) - 1 - cut]

@@ -1,6 +1,6 @@
 """Medians, intervals and steady state.
 
-Intervals are 90 % and run over launches: steps inside one launch share its luck (placement, page cache, who else
+Intervals are 90% and run over launches: steps inside one launch share its luck (placement, page cache, who else
 was on the machine), so they say nothing about the next launch.
 
     over launches   log-normal t-interval:  exp(mean(log x) ± t(0.95, n-1) · sd(log x) / √n)   for positive x
@@ -40,7 +40,7 @@ _TENTH_TO_TENTH = 2.563  # standard deviations of a normal quantity between its 
 
 
 def t_quantile(degrees: float) -> float:
-    """The factor of a two-sided 90 % t-interval with this many degrees of freedom."""
+    """The factor of a two-sided 90% t-interval with this many degrees of freedom."""
     from scipy.special import stdtrit  # here: it costs 0.2 s, and --help must stay instant
 
     return float(stdtrit(degrees, 0.5 + _CONFIDENCE / 2))
@@ -53,7 +53,7 @@ def welch_degrees(variances: Sequence[float], counts: Sequence[int]) -> float:
 
 
 def estimate(launches: Sequence[float]) -> Estimate | None:
-    """A positive quantity over launches: median, log-normal 90 % interval; no interval from one launch."""
+    """A positive quantity over launches: median, log-normal 90% interval; no interval from one launch."""
     if not launches:
         return None
     value = median(launches)
@@ -168,7 +168,7 @@ def steady_start(series: Sequence[float], *, at_least: int) -> int:
 
 
 def log_error(quantity: Estimate) -> float | None:
-    """Standard error of the log that a 90 % interval over launches states; None without an interval."""
+    """Standard error of the log that a 90% interval over launches states; None without an interval."""
     stated = _stated(quantity)
     return None if stated is None else stated[1]
 

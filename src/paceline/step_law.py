@@ -64,7 +64,7 @@ NAMES = (
     "t_ref",
     "share",
 )
-_SHARP = 4  # the norm that joins latency and movement of gloo's rings: 4 % off on links of 3 ms (evidence of the lab)
+_SHARP = 4  # the norm that joins latency and movement of gloo's rings: 4% off on links of 3 ms (evidence of the lab)
 _SOFT = 0.15  # of the exchange is never hidden completely: the last bucket has nothing left to hide under
 
 

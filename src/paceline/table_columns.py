@@ -239,7 +239,7 @@ def share(cell: str) -> float:
     if text.endswith("%") or 1.0 < value <= 100.0:
         value /= 100.0
     if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{text!r} is not a share between 0 and 1 (or 0 and 100 %)")
+        raise ValueError(f"{text!r} is not a share between 0 and 1 (or 0 and 100%)")
     return value
 
 

@@ -2,9 +2,9 @@
 
 doubling     from one count of a series to the next, throughput gains at least 1.5x per doubling of workers (undecided
              where the interval lies on both sides of it)
-interval     the step time of every point is known to ± 10 %
+interval     the step time of every point is known to ± 10%
 launches     every point was launched at least three times
-agent        measuring cost at most 1 % of a step, or 0.1 ms where that is more
+agent        measuring cost at most 1% of a step, or 0.1 ms where that is more
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ On CPU, DistributedDataParallel stamps each backward itself (its own logger; rea
                                             |<--- overlap_s ---->|<-- wait_s --->|
 
 compute_end is this worker's arrival: nothing is left to compute. No comm hook is registered there: with one, DDP
-divides the gradients in a pass of its own, which costs 7-16 % on a network of 5 million parameters. On CUDA, where
+divides the gradients in a pass of its own, which costs 7-16% on a network of 5 million parameters. On CUDA, where
 such a pass is nearly free and the logger would synchronise the device, a comm hook with events is used (device.py).
 
 Blocking collectives that the script calls itself are waits too, from call to return. How a wait divides into wire and

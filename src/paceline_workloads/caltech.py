@@ -1,4 +1,4 @@
-"""Image folders of any number of classes, 80 % to learn from and 20 % to judge: Caltech-101, Caltech-256, your own.
+"""Image folders of any number of classes, 80% to learn from and 20% to judge: Caltech-101, Caltech-256, your own.
 
     python -m paceline_workloads.caltech --data FOLDER
     torchrun --nproc-per-node 4 -m paceline_workloads.caltech --data FOLDER --lr-rule sqrt --warmup-epochs 2

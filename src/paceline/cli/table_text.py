@@ -46,7 +46,7 @@ def answers_text(analysis: Analysis) -> list[str]:
     """Everything after the points."""
     parts: list[str] = []
     if analysis.projections:
-        parts += ["", "Projected (90 % prediction intervals):", _projections(analysis.projections)]
+        parts += ["", "Projected (90% prediction intervals):", _projections(analysis.projections)]
     if analysis.refusals:
         parts += ["", *_refusals(analysis.refusals)]
     if analysis.fit is not None:

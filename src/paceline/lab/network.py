@@ -29,11 +29,11 @@ _TICK_S = 0.0002  # of traffic, or the kernel could not keep up with a fast link
 _UNSHAPED = 1e15
 _QUEUE_BYTES = 64_000_000  # a host does not drop what it sends itself
 # of one connection wait in its host's link: two pieces, as a network card's queue limit has it. With 128 KB gloo's
-# small messages that announce data stood behind data, and 4 hosts at 60 Mbit/s took 5 % longer than a ring (measured)
+# small messages that announce data stood behind data, and 4 hosts at 60 Mbit/s took 5% longer than a ring (measured)
 _OWN_QUEUE_BYTES = 32_768
 # nothing is lost on these links, so reno never slows down, and every namespace may have it. BBR, the default of some
 # kernels, leaves its link idle every ten seconds to see how short the way is: where links are always busy, the hosts of
-# a ring did so one after the other, and a third of the steps took 4 to 8 % longer (measured, 4 hosts at 60 Mbit/s)
+# a ring did so one after the other, and a third of the steps took 4 to 8% longer (measured, 4 hosts at 60 Mbit/s)
 _CONGESTION = "reno"
 _BUFFERS = "4096 4194304 8388608"  # connections begin with the buffers that they would grow to
 

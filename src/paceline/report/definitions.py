@@ -47,7 +47,7 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "interval",
-        "90 %, over launches, since the steps of one launch share its luck. Of a projection: 90 % of predictions.",
+        "90%, over launches, since the steps of one launch share its luck. Of a projection: 90% of predictions.",
     ),
     (
         "measured, projected, refused",

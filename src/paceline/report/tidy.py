@@ -7,7 +7,7 @@ workers nodes per_worker_batch global_batch scaling backend
 varied               flags of a Point; of a probe link=between op=all_reduce size_bytes=1024; of a device worker, name
 state                ok | oom | crashed | hung | timeout | diverged | cancelled; empty for projections
 quantity             name as in analysis.json, its unit at the end: _s seconds, _bytes, _per_s, _ratio 0..1
-value low high       the number and its 90 % interval; empty where unknown
+value low high       the number and its 90% interval; empty where unknown
 observations         launches (measured), fitted points (projected) or passes (probed) behind it
 """
 

@@ -36,7 +36,7 @@ _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class EstimateTable(BaseModel):
-    """A number, its 90 % interval (null where one observation cannot give one), and how many stand behind it."""
+    """A number, its 90% interval (null where one observation cannot give one), and how many stand behind it."""
 
     model_config = _STRICT
 
