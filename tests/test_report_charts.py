@@ -374,7 +374,8 @@ def test_no_more_lines_are_drawn_than_there_are_colours_and_the_caption_says_so(
     shown = figure("speedup-weak", large(200))
     (circles,) = layers(shown, type="point", shape="circle")
     assert len({row["line"] for row in rows(circles)}) == len(COLOURS)
-    assert "The first 6 of 25 lines" in shown.caption
+    assert "6 of 25 lines, that of the verdict among them" in shown.caption
+    assert "16777216 per worker" in {row["line"] for row in rows(circles)}  # the fastest
 
 
 def test_colours_are_those_of_okabe_and_ito():

@@ -122,8 +122,9 @@ def _curves(found: Convergence) -> Figure | None:
         {"field": "epoch", "type": "quantitative"},
         {"field": "value", "type": "quantitative", "title": metric, "format": ".4~g"},
     ]
+    spread = [row for name in names for row in _band(shown, labels, name)]
     band: Spec = {
-        "data": {"values": [row for name in names for row in _band(shown, labels, name)]},
+        "data": {"values": spread},
         "mark": {"type": "area", "opacity": 0.16},
         "encoding": {"y": {"field": "low"}, "y2": {"field": "high"}, "color": shade},
     }
@@ -154,13 +155,14 @@ def _curves(found: Convergence) -> Figure | None:
             "y": {"field": "value", "type": "quantitative", "title": metric, "scale": {"zero": False}},
         },
         "layer": [
-            band,
+            *([band] if spread else []),
             *_target(found),
             seeds,
             *plateaus,
         ],
     }
-    caption = f"{title}: {metric} against epochs (count). Thin lines: seeds; band: from the lowest to the highest seed."
+    caption = f"{title}: {metric} against epochs (count). Thin lines: seeds"
+    caption += "; band: from the lowest to the highest seed." if spread else ", one of each."
     if plateaus:
         caption += (
             " Upright ticks below: the epoch from which a configuration is stable, with its 90% interval."

@@ -12,6 +12,7 @@ from paceline.report.advice import WORDS
 from paceline.report.cells import UNKNOWN, count_text, quantity_text, without_dull
 from paceline.report.document import Column, Table
 from paceline.report.performance import device_hours
+from paceline.report.series import series_names
 from paceline.report.step_charts import time_unit
 from paceline.units import duration_text, estimate_text, percent_text, rate_text
 
@@ -135,8 +136,13 @@ def projection_table(analysis: Analysis) -> Table | None:
         return None
     kind = analysis.projections[0].time_kind
     factor, unit = time_unit([p.time_s.value for p in analysis.projections])
+    names = series_names([p.point for p in analysis.points])
+    lines = {p.point.id: names[p.point] for p in analysis.points}
+    own = [lines.get(p.baseline or "", UNKNOWN) for p in analysis.projections]
+    several = len(set(own)) > 1
     rows = [
         (
+            *((line,) if several else ()),
             str(p.workers),
             str(p.nodes),
             count_text(p.per_worker_batch),
@@ -147,7 +153,7 @@ def projection_table(analysis: Analysis) -> Table | None:
             quantity_text(p.time_to_accuracy_s, duration_text),
             p.explanation,
         )
-        for p in analysis.projections
+        for p, line in zip(analysis.projections, own, strict=True)
     ]
     numbers = (
         "workers",
@@ -158,11 +164,10 @@ def projection_table(analysis: Analysis) -> Table | None:
         "speed-up",
         "efficiency",
     )
-    heads = (*numbers, "time to accuracy", "what binds")
+    heads = (*(("line",) if several else ()), *numbers, "time to accuracy", "what binds")
+    columns = tuple(Column(head, number=head not in ("line", "what binds")) for head in heads)
     caption = "Projected, not measured. ± and brackets: 90% prediction intervals."
-    return without_dull(
-        Table("projections", caption, tuple(Column(h, number=h != "what binds") for h in heads), tuple(rows))
-    )
+    return without_dull(Table("projections", caption, columns, tuple(rows)))
 
 
 def refusal_table(analysis: Analysis) -> Table | None:

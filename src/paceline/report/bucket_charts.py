@@ -9,6 +9,7 @@ from paceline.report.document import Figure, Spec
 from paceline.report.step_charts import time_unit
 from paceline.report.theme import BLUE, INK, MUTED, PURPLE, whole
 from paceline.units import bytes_text, duration_text
+from paceline.verdict import workers_text
 
 __all__ = ["bucket_figure"]
 
@@ -25,7 +26,7 @@ def bucket_figure(analysis: Analysis) -> Figure | None:
     end_s = profile.backward_end_s or 0.0
     factor, unit = time_unit([end_s])
     rows = _sent(profile, factor) if profile.timeline else _ready(profile, factor)
-    title = f"The gradient buckets of one step, {profile.point.workers} workers"
+    title = f"The gradient buckets of one step, {workers_text(profile.point.workers)}"
     caption = (
         f"Time after the step began ({unit}) by gradient bucket (in the order of sending), at {profile.point.id}. "
         "Dot: its last gradient is ready on the latest worker. "
@@ -50,6 +51,7 @@ def _sent(profile: Profile, factor: float) -> list[dict[str, object]]:
         {
             "bucket": i + 1,
             "ready": bucket.ready_s * factor,
+            "left": bucket.ready_s * factor,
             "from": bucket.sent_s * factor,
             "to": bucket.done_s * factor,
             "size": bytes_text(bucket.size_bytes),
@@ -63,12 +65,15 @@ def _sent(profile: Profile, factor: float) -> list[dict[str, object]]:
 
 
 def _ready(profile: Profile, factor: float) -> list[dict[str, object]]:
+    """Without times of sending: the bar is what is left of the backward pass, none where it is over."""
+    end_s = profile.backward_end_s or 0.0
     return [
         {
             "bucket": i + 1,
             "ready": bucket.ready_s * factor,
+            "left": min(bucket.ready_s, end_s) * factor,
             "from": bucket.ready_s * factor,
-            "to": (profile.backward_end_s or 0.0) * factor,
+            "to": max(bucket.ready_s, end_s) * factor,
             "size": bytes_text(bucket.size_bytes),
             "ready_text": duration_text(bucket.ready_s),
             "binds": "",
@@ -113,7 +118,7 @@ def _spec(rows: Sequence[dict[str, object]], end: float, unit: str) -> Spec:
         },
         {
             "mark": {"type": "text", "align": "right", "dx": -9, "color": INK},
-            "encoding": {"x": x, "text": {"field": "size"}},
+            "encoding": {"x": {**x, "field": "left"}, "text": {"field": "size"}},
         },
         {
             "mark": {"type": "text", "align": "left", "dx": 6, "color": INK, "fontWeight": 600},

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from math import log2, sqrt
 
 from paceline.records import Analysis, Profile, Scaling
+from paceline.refuse import wide
 from paceline.report.document import Figure, Spec
 from paceline.report.dots import Dot, continued, diamonds, dots_chart, first_lines, line_names
 from paceline.report.fit_layers import fit_layers
-from paceline.report.series import lines, projected_lines, scalings
+from paceline.report.series import lines, projected_lines, scalings, told_line
 from paceline.report.theme import GRID, INK, MUTED, whole, worker_axis
-from paceline.units import estimate_text, percent_text
+from paceline.units import counts_text, estimate_text, percent_text
 
 __all__ = ["scaling_figures"]
 
@@ -72,7 +73,7 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
         *fits,
         *continued(measured, projected),
         dots_chart(measured, label=lambda value: f"{value:.2f}×", text=estimate_text, dy=13),
-        *diamonds(projected, line_names(measured), text=estimate_text, dy=13),
+        *diamonds(projected, line_names(measured), text=estimate_text, rising=True),
     ]
     axis: Spec = {
         "title": "speed-up",
@@ -108,7 +109,7 @@ def _efficiency(analysis: Analysis, mode: Scaling) -> Figure | None:
         *fits,
         *continued(measured, projected),
         dots_chart(measured, label=percent_text, text=percent_text, dy=-11),
-        *diamonds(projected, line_names(measured), text=percent_text, dy=-11),
+        *diamonds(projected, line_names(measured), text=percent_text, rising=False),
     ]
     axis: Spec = {
         "title": "efficiency",
@@ -204,12 +205,12 @@ def _dots(analysis: Analysis, mode: Scaling, quantity: str) -> tuple[list[Dot], 
         if (value := getattr(profile, quantity)) is not None and value.value > 0
     ]
     projected = [
-        Dot(name, projection.workers, value)
+        Dot(name, projection.workers, value, vague=wide(projection.time_s))
         for name, own in projected_lines(analysis, mode).items()
         for projection in own
         if (value := getattr(projection, quantity)) is not None and value.value > 0
     ]
-    shown, left = first_lines(measured)
+    shown, left = first_lines(measured, keep=told_line(analysis, mode))
     kept = {"", *line_names(shown)}
     return shown, [dot for dot in projected if dot.line in kept], left
 
@@ -251,6 +252,8 @@ def _explained(measured: Sequence[Dot], projected: Sequence[Dot], analysis: Anal
     text = f" Circles: measured{', with 90% intervals over launches' if intervals else ''}."
     if projected:
         text += " Diamonds, dashed: projected, with 90% prediction intervals."
+    if vague := sorted({dot.workers for dot in projected if dot.vague}):
+        text += f" At {counts_text(vague)} workers the projection is an order of magnitude, no more."
     hatched = bool(_beyond(analysis, [*measured, *projected]))
     return text + (" Hatched: refused, see why below." if hatched else "")
 

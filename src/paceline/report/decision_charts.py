@@ -89,13 +89,15 @@ def _choices(rows: Sequence[dict[str, object]]) -> list[Spec]:
             "encoding": {"text": {"field": "workers", "type": "quantitative", "format": "d"}},
         }
     )
-    layers.append(
-        {
-            "data": {"values": [row for row in rows if row["chosen"]]},
-            "mark": {"type": "text", "dy": 19, "fontStyle": "italic"},
-            "encoding": {"text": {"value": "recommended"}},
-        }
-    )
+    chosen = [row for row in rows if row["chosen"]]
+    if chosen:  # a layer without data makes Vega warn of an endless axis
+        layers.append(
+            {
+                "data": {"values": chosen},
+                "mark": {"type": "text", "align": "left", "dx": 9, "dy": -23, "fontStyle": "italic"},
+                "encoding": {"text": {"value": "recommended"}},
+            }
+        )
     return layers
 
 

@@ -29,6 +29,7 @@ class Dot:
     line: str
     workers: int
     value: Estimate
+    vague: bool = False  # projected, and no more than an order of magnitude
 
 
 def dots_chart(
@@ -72,14 +73,20 @@ def dots_chart(
 
 
 def diamonds(
-    dots: Sequence[Dot], names: Sequence[str], *, text: Callable[[Estimate], str], dy: int
+    dots: Sequence[Dot], names: Sequence[str], *, text: Callable[[Estimate], str], rising: bool
 ) -> list[Spec]:
-    """Layers for projected values: intervals, hollow diamonds, and the word at the first of them."""
+    """Layers for projected values: intervals, hollow diamonds, and a word where no line passes.
+
+    Lines that are `rising` come from below, so the word stands to the left of the first diamond, else to the right.
+    """
     if not dots:
         return []
-    rows = [_row(dot, names, text(dot.value), "projected") for dot in dots]
+    word = "order of magnitude" if all(dot.vague for dot in dots) else "projected"
+    rows = [_row(dot, names, text(dot.value), word) for dot in dots]
     _, opacity = toggled("line")
     shade = colour(names)
+    top = max(rows, key=lambda row: (-int(str(row["workers"])), float(str(row["value"]))))
+    beside: Spec = {"align": "right", "dx": -10} if rising else {"align": "left", "dx": 10}
     return [
         {
             "data": {"values": rows},
@@ -105,8 +112,8 @@ def diamonds(
             "encoding": {"x": _AT, "color": shade, "opacity": opacity, "tooltip": _TOOLTIP},
         },
         {
-            "data": {"values": rows[:1]},
-            "mark": {"type": "text", "align": "left", "dx": 8, "dy": dy, "fontStyle": "italic", "clip": True},
+            "data": {"values": [top]},
+            "mark": {"type": "text", "fontStyle": "italic", "dy": -14, **beside},
             "encoding": {"x": _AT, "text": {"field": "label"}},
         },
     ]
@@ -138,7 +145,7 @@ def continued(measured: Sequence[Dot], projected: Sequence[Dot]) -> list[Spec]:
                 "data": {"values": rows},
                 "mark": {
                     "type": "line",
-                    "strokeDash": [6, 4],
+                    "strokeDash": [2, 6] if all(dot.vague for dot in own) else [6, 4],
                     "strokeWidth": 2,
                     "color": shade,
                     "clip": True,
@@ -149,15 +156,19 @@ def continued(measured: Sequence[Dot], projected: Sequence[Dot]) -> list[Spec]:
     return layers
 
 
-def first_lines(dots: Sequence[Dot]) -> tuple[list[Dot], str]:
-    """The dots of as many lines as there are colours, and a sentence for the caption where there are more lines."""
+def first_lines(dots: Sequence[Dot], *, keep: str | None = None) -> tuple[list[Dot], str]:
+    """The dots of as many lines as there are colours, and a sentence for the caption where there are more lines.
+
+    `keep` is the line that the verdict is about: a picture without it would show another story.
+    """
     names = line_names(dots)
+    if len(names) <= len(COLOURS):
+        return list(dots), ""
     shown = names[: len(COLOURS)]
-    left = (
-        f" The first {len(shown)} of {len(names)} lines; the table has all."
-        if len(names) > len(shown)
-        else ""
-    )
+    left = f" The first {len(shown)} of {len(names)} lines; the table has all."
+    if keep in names and keep not in shown:
+        shown = [*shown[:-1], keep]
+        left = f" {len(shown)} of {len(names)} lines, that of the verdict among them; the table has all."
     return [dot for dot in dots if dot.line in shown], left
 
 

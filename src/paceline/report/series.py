@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from paceline.doubling import told_curve
 from paceline.records import Analysis, Point, Profile, Projection, Scaling
 
-__all__ = ["lines", "projected_lines", "scalings", "series_names", "short_name"]
+__all__ = ["lines", "projected_lines", "scalings", "series_names", "short_name", "told_line"]
 
 
 def series_names(points: Sequence[Point]) -> dict[Point, str]:
@@ -34,9 +35,23 @@ def short_name(point: Point, name: str, *, alone: bool) -> str:
 
 
 def scalings(analysis: Analysis) -> tuple[Scaling, ...]:
-    """The scaling modes under which some line has more than one worker count."""
+    """The scaling modes under which some line has more than one worker count, measured or projected."""
     modes: tuple[Scaling, ...] = ("weak", "strong")
-    return tuple(mode for mode in modes if any(_spans(own) for own in lines(analysis, mode).values()))
+    continued = {p.baseline for p in analysis.projections if p.baseline is not None and p.speedup is not None}
+    return tuple(
+        mode
+        for mode in modes
+        if any(
+            _spans(own) or any(p.point.id in continued for p in own) for own in lines(analysis, mode).values()
+        )
+    )
+
+
+def told_line(analysis: Analysis, mode: Scaling) -> str | None:
+    """Name of the line that the verdict is about, where it has this scaling mode."""
+    found = lines(analysis, mode)
+    told = {p.point.id for p in told_curve([p for p in analysis.points if p.state == "ok" and p.speedup])}
+    return next((name for name, own in found.items() if any(p.point.id in told for p in own)), None)
 
 
 def lines(analysis: Analysis, mode: Scaling) -> dict[str, list[Profile]]:

@@ -39,10 +39,15 @@ def split_figure(analysis: Analysis) -> Figure | None:
     factor, unit = time_unit([p.step_s.value for p in shown if p.step_s])
     names = series_names([p.point for p in measured])
     alone = len(set(names.values())) == 1
-    rows = [row for p in shown for row in _parts(p, short_name(p.point, names[p.point], alone=alone), factor)]
+    unsound = {p.point.id for p in shown if _contradicts(analysis, p)}
+    bars = {
+        p.point.id: short_name(p.point, names[p.point], alone=alone) + " (?)" * (p.point.id in unsound)
+        for p in shown
+    }
+    rows = [row for p in shown for row in _parts(p, bars[p.point.id], factor)]
     totals = [
         {
-            "point": short_name(p.point, names[p.point], alone=alone),
+            "point": bars[p.point.id],
             "end": p.step_s.value * factor,
             "text": duration_text(p.step_s.value),
         }
@@ -55,6 +60,8 @@ def split_figure(analysis: Analysis) -> Figure | None:
         "workers, wire is waiting for the network. The thin bar is exchange hidden under computation: it costs no "
         "time. Upright line: the step. Each is a median over launches, so parts need not add up to the step exactly."
     )
+    if unsound:
+        caption += " (?): parts that contradict one another; only the step itself is sound, see the findings."
     if len(measured) > len(shown):
         caption += f" The first {len(shown)} of {len(measured)} points; the table has all."
     title = "The parts of one step"
@@ -69,6 +76,12 @@ def time_unit(values_s: Sequence[float]) -> tuple[float, str]:
     if largest < 1e-3:
         return 1e6, "µs"
     return (1e3, "ms") if largest < 1.0 else (1.0, "s")
+
+
+def _contradicts(analysis: Analysis, profile: Profile) -> bool:
+    """Whether a check has found that the parts of this point cannot all be true."""
+    here = f"{profile.point.id}: "
+    return any(f.id == "split-contradicts" and f.message.startswith(here) for f in analysis.findings)
 
 
 def _parts(profile: Profile, name: str, factor: float) -> list[dict[str, object]]:

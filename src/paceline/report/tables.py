@@ -39,7 +39,10 @@ def scaling_table(analysis: Analysis) -> Table | None:
         for p in analysis.projections
         if p.time_kind in (kind, "sample")
     ]
-    refused = dict.fromkeys(r.workers for r in analysis.refusals if r.rule != "wide-interval")
+    tried = {p.point.workers for p in analysis.points}  # how those ended is said already
+    refused = dict.fromkeys(
+        r.workers for r in analysis.refusals if r.rule != "wide-interval" and r.workers not in tried
+    )
     rows += [(UNKNOWN, str(workers), *([UNKNOWN] * 8), "refused") for workers in refused]
     heads: tuple[str, ...] = (
         "line",
@@ -51,7 +54,7 @@ def scaling_table(analysis: Analysis) -> Table | None:
     )
     heads += ("samples/s", "speed-up", "efficiency", "launches", "state")
     columns = tuple(Column(head, number=head not in ("line", "state")) for head in heads)
-    base = f" Speed-up is relative to {analysis.baseline}." if analysis.baseline else ""
+    base = _relative_to(analysis)
     table = without_dull(table_of("scaling", f"Scaling by worker count.{base}", columns, rows))
     return (
         table
@@ -174,6 +177,14 @@ def _by_point(
     head = (*((Column("line", number=False),) if several else ()), Column("workers"))
     rows = tuple((*((names[p.point],) if several else ()), str(p.point.workers), *cells(p)) for p in profiles)
     return table_of(name, caption, (*head, *columns), rows)
+
+
+def _relative_to(analysis: Analysis) -> str:
+    """Which Point a speed-up of 1 is: one for the table, or one for every line."""
+    bases = [p for p in analysis.points if p.speedup and p.speedup.low == p.speedup.high == 1.0]
+    if len(bases) > 1:
+        return " Speed-up is relative to the Baseline of each line, where it is 1."
+    return f" Speed-up is relative to {analysis.baseline}." if analysis.baseline else ""
 
 
 def _measured_row(profile: Profile, time: Estimate | None, factor: float, name: str) -> tuple[str, ...]:
