@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paceline.records import Analysis
+from paceline.records import Analysis, Recommendation
+from paceline.units import range_text
 
 __all__ = ["WORDS", "Advice", "advice"]
 
@@ -17,6 +18,8 @@ class Advice:
     text: str
     lr_rule: str | None
     condition: str
+    gain: str = ""  # with its interval, where the sentence gives a ratio that was measured without one
+    standing: str = ""  # `projected`, or `doubtful` where it may as well gain nothing
 
 
 WORDS = {
@@ -26,14 +29,40 @@ WORDS = {
     "lr-rule": "learning rate",
     "next-measurement": "measure next",
 }  # goals that do not speak for themselves
+_OTHER_GAIN = ("energy", "lr-rule", "time-to-accuracy", "next-measurement", "pareto")  # theirs is no speed
 
 
 def advice(analysis: Analysis) -> tuple[Advice, ...]:
     """The Recommendations in their order, equal ones joined."""
-    goals: dict[tuple[str, str | None, str], list[str]] = {}
-    for found in analysis.recommendations:
-        goals.setdefault((found.text, found.lr_rule, found.condition), []).append(found.goal)
+    found: dict[tuple[str, str | None, str], list[Recommendation]] = {}
+    for item in analysis.recommendations:
+        found.setdefault((item.text, item.lr_rule, item.condition), []).append(item)
     return tuple(
-        Advice(", ".join(WORDS.get(name, name) for name in names), text, rule, condition)
-        for (text, rule, condition), names in goals.items()
+        Advice(
+            ", ".join(WORDS.get(item.goal, item.goal) for item in items),
+            text,
+            rule,
+            condition,
+            _gain(items[0]),
+            _standing(items[0]),
+        )
+        for (text, rule, condition), items in found.items()
     )
+
+
+def _gain(item: Recommendation) -> str:
+    """The interval that a measured ratio stands in: the sentence gives the ratio alone."""
+    if not _has_interval(item) or item.goal in _OTHER_GAIN or item.condition.startswith("projected"):
+        return ""
+    return f"With its 90% interval: {range_text(item.gain, unit='x')} the speed." if item.gain else ""
+
+
+def _standing(item: Recommendation) -> str:
+    gain = item.gain
+    if gain is not None and _has_interval(item) and item.goal not in _OTHER_GAIN and (gain.low or 0) <= 1:
+        return "doubtful"
+    return "projected" if item.condition.startswith("projected") else ""
+
+
+def _has_interval(item: Recommendation) -> bool:
+    return item.gain is not None and item.gain.low is not None and item.gain.low != item.gain.high

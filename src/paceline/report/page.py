@@ -17,22 +17,23 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from paceline.errors import PacelineError
-from paceline.records import Analysis, Failure, Finding
+from paceline.records import Analysis, Failure, Finding, Threshold
 from paceline.report import draw
 from paceline.report.advice import Advice, advice
 from paceline.report.answer_tables import source_table
+from paceline.report.brief import Line, brief
 from paceline.report.compared import compared_section
 from paceline.report.definitions import DEFINITIONS
 from paceline.report.document import Figure, Section, Spec, Table
 from paceline.report.escape import visible
 from paceline.report.grid_text import csv_of, latex_of, markdown_of
 from paceline.report.provenance import measured_how
-from paceline.report.sections import sections, title
+from paceline.report.sections import opening, sections, title
 from paceline.report.tables import overhead_table
 
 __all__ = ["page"]
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
 _INNER_LABELS = re.compile(r' (?:role|aria-[a-z]+)="[^"]*"')
 _FINE = re.compile(
     r"(\.\d\d)\d+(?=[^<>]*>)"
@@ -42,6 +43,7 @@ _LEVELS = ("void", "doubt", "note")
 _MOST_ROWS = 100
 _MOST_OF_A_KIND = 8
 _MOST_FAILURES = 30
+_MOST_THRESHOLDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class _Study:
     prefix: str
     analysis: Analysis
     verdict: tuple[str, str]  # its first sentence, and the others
+    brief: tuple[Line, ...]
     how: str | None
     advice: tuple[Advice, ...]
     sections: tuple[Section, ...]
@@ -59,6 +62,8 @@ class _Study:
     source: Table | None
     levels: tuple[_Level, ...]
     failures: tuple[Failure, ...]
+    thresholds: tuple[Threshold, ...]  # those that do not hold first, where there are many
+    held: tuple[Threshold, ...]  # and those that hold, folded away then
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,7 @@ def page(studies: Sequence[tuple[str, Analysis]]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["visible"] = visible
+    environment.filters["opening"] = opening
     return environment.get_template("page.html").render(
         title=" · ".join(study.name for study in shown),
         studies=shown,
@@ -115,11 +121,13 @@ def page(studies: Sequence[tuple[str, Analysis]]) -> str:
 
 def _study(name: str, analysis: Analysis, prefix: str) -> _Study:
     levels = {finding.level for finding in analysis.findings}
+    many = len(analysis.thresholds) > _MOST_THRESHOLDS
     return _Study(
         name=name or title(analysis),
         prefix=prefix,
         analysis=analysis,
         verdict=_sentences(analysis.verdict),
+        brief=brief(analysis),
         how=measured_how(analysis),
         advice=advice(analysis),
         sections=tuple(_apart(section, prefix) for section in sections(analysis)),
@@ -127,6 +135,8 @@ def _study(name: str, analysis: Analysis, prefix: str) -> _Study:
         source=_apart_table(source_table(analysis), prefix),
         levels=tuple(_level(level, analysis) for level in _LEVELS if level in levels),
         failures=analysis.failures[:_MOST_FAILURES],
+        thresholds=tuple(t for t in analysis.thresholds if not (many and t.holds)),
+        held=tuple(t for t in analysis.thresholds if many and t.holds),
     )
 
 

@@ -19,7 +19,7 @@ from paceline.report.step_charts import split_figure
 from paceline.report.worker_charts import course_figures, straggler_figure, utilisation_figure
 from paceline.units import percent_text
 
-__all__ = ["sections", "sections_in_words", "title"]
+__all__ = ["opening", "sections", "sections_in_words", "title"]
 
 _ABOUT_EXCHANGE = ("link-spec", "link-below-spec", "backends-compared", "losses-agree", "losses-differ")
 _T = TypeVar("_T", Figure, Table)
@@ -93,16 +93,17 @@ def sections_in_words(analysis: Analysis) -> tuple[Section, ...]:
     return tuple(section for section in sections(analysis) if section.sentences or section.tables)
 
 
+def opening(text: str) -> str:
+    """A sentence begins with a capital, unless with the name of a point or a setting (`fp32: 2 workers`)."""
+    first = text.split(" ")[0]
+    named = first.endswith(":") or any(letter.isdigit() for letter in first)
+    return text if named else text[:1].upper() + text[1:]
+
+
 def _said(analysis: Analysis, kinds: tuple[str, ...]) -> tuple[str, ...]:
     """What findings of these kinds say, where a section has need of it."""
     found = [f.message for f in analysis.findings if f.id in kinds]
-    return tuple(f"{_opening(text)}." for text in dict.fromkeys(found))
-
-
-def _opening(text: str) -> str:
-    """A sentence begins with a capital, unless with the name of a point."""
-    named = any(letter.isdigit() for letter in text.split(" ")[0])
-    return text if named else text[:1].upper() + text[1:]
+    return tuple(f"{opening(text)}." for text in dict.fromkeys(found))
 
 
 def _fit_sentences(fit: Fit | None) -> tuple[str, ...]:

@@ -1,0 +1,127 @@
+"""The five lines under the verdict: each says an answer, or that there is none, and how far it carries."""
+
+from dataclasses import replace
+
+import pytest
+
+from paceline.records import Analysis, Estimate, Finding, Profile, Refusal
+from paceline.report.advice import advice
+from paceline.report.answer_tables import projection_table
+from paceline.report.brief import brief
+from paceline.report.charts import scaling_figures
+from paceline.report.sections import opening
+from paceline.report.step_charts import split_figure
+from paceline.report.tables import scaling_table
+from tests.report_sample import FULL, OOM, WEAK, around, measured, projected
+
+TIMED = replace(FULL, points=WEAK, convergence=None, recommendations=())
+
+
+def lines(analysis):
+    return {line.question: line for line in brief(analysis)}
+
+
+def test_five_questions_have_one_line_each():
+    assert list(lines(FULL)) == [
+        "Workers", "Batch, learning rate", "What holds it back", "On more workers", "Accuracy",
+    ]  # fmt: skip
+
+
+def test_the_lines_are_about_the_curve_of_the_verdict_and_give_its_numbers():
+    found = lines(TIMED)
+    assert found["Workers"].answer.startswith("8: every doubling up to it pays")
+    assert found["Batch, learning rate"].answer.startswith("64 per worker, 512 in all")
+    assert found["What holds it back"].answer.startswith("the network: 7.0 ms (6.6-7.3 ms) of each step")
+    assert found["On more workers"].answer.startswith("32: speed-up 19.2 ± 3.8")
+
+
+def test_what_was_not_measured_is_said_to_be_unknown():
+    found = lines(replace(TIMED, points=WEAK[:1], projections=(), refusals=()))
+    assert {line.standing for name, line in found.items() if name != "Batch, learning rate"} == {"unknown"}
+    assert "paceline project" in found["On more workers"].answer
+    assert "--to-accuracy" in found["Accuracy"].answer
+
+
+def test_a_count_that_failed_is_named_with_its_end_and_not_called_refused():
+    lost = Profile(replace(WEAK[1].point, id="w2"), "hung", "no step for 20 s", trials=1)
+    refused = tuple(Refusal(n, "one-count", "nothing was seen", "measure") for n in (2, 4))
+    found = lines(replace(TIMED, points=(WEAK[0], lost), projections=(), refusals=refused))
+    assert found["Workers"].answer == "1 measured; 2 hung"
+    assert found["On more workers"].answer.startswith("4: refused")
+
+
+def test_a_projection_of_an_order_of_magnitude_is_doubtful_in_line_chart_and_caption():
+    far = replace(projected(16, 0.7), time_s=Estimate(0.1, 0.05, 0.2, 4))
+    vague = replace(TIMED, projections=(far,), refusals=())
+    line = lines(vague)["On more workers"]
+    assert line.standing == "doubtful"
+    assert "an order of magnitude" in line.answer
+    speedup = scaling_figures(vague)[0]
+    assert "At 16 workers the projection is an order of magnitude, no more." in speedup.caption
+    assert "'order of magnitude'" in str(speedup.spec)
+    assert lines(TIMED)["On more workers"].standing == "known"
+
+
+def test_parts_that_contradict_one_another_are_marked_where_they_are_drawn():
+    wrong = Finding("split-contradicts", "doubt", "w2-b64: compute takes less than alone", 0.5, 1.0, None)
+    doubted = replace(TIMED, points=WEAK[:2], findings=(wrong,))
+    assert lines(doubted)["What holds it back"].standing == "doubtful"
+    shown = split_figure(doubted)
+    assert "2 workers (?)" in str(shown.spec)
+    assert "1 worker (?)" not in str(shown.spec)
+    assert "(?): parts that contradict one another" in shown.caption
+
+
+@pytest.mark.parametrize("analysis", [Analysis("Nothing.", (), ()), replace(FULL, points=(OOM,))])
+def test_without_a_measurement_the_verdict_stands_alone(analysis):
+    assert brief(analysis) == ()
+
+
+def test_measurements_that_cannot_be_used_have_no_lines():
+    void = Finding("same-data", "void", "cannot be", None, None, None)
+    assert brief(replace(FULL, findings=(void,))) == ()
+
+
+def test_the_recommended_configuration_says_what_became_of_its_accuracy():
+    line = lines(FULL)["Accuracy"]
+    assert line.answer.startswith("3 of 3 seeds reached 0.9; survives against the first configuration")
+    assert line.standing == "known"
+
+
+def test_one_count_with_projections_has_a_chart_of_them():
+    one = replace(TIMED, points=WEAK[:1])
+    speedup, efficiency = scaling_figures(one)
+    assert "Diamonds, dashed: projected" in speedup.caption
+    assert efficiency.id == "efficiency-weak"
+
+
+def test_projections_of_several_lines_say_which_line_they_continue():
+    other = [measured(n, 0.7, backend="gloo") for n in (1, 2)]
+    other = [replace(p, point=replace(p.point, id=f"{p.point.id}-gloo")) for p in other]
+    both = replace(
+        TIMED,
+        points=(*(replace(p, point=replace(p.point, backend="nccl")) for p in WEAK), *other),
+        projections=(projected(16, 0.7), replace(projected(16, 0.5), baseline="w1-b64-gloo")),
+    )
+    table = projection_table(both)
+    assert table.columns[0].name == "line"
+    assert [row[0] for row in table.rows] == ["nccl", "gloo"]
+    assert projection_table(TIMED).columns[0].name == "workers"
+    assert "the Baseline of each line" in scaling_table(both).caption
+    assert "relative to w1-b64." in scaling_table(TIMED).caption
+
+
+def test_a_measured_gain_shows_its_interval_and_one_that_may_be_none_is_doubtful():
+    first = replace(FULL.recommendations[0], condition="measured; time only")
+    sure, unsure = (replace(first, gain=gain) for gain in (around(1.6), Estimate(1.7, 0.9, 3.0, 2)))
+    (told,) = advice(replace(FULL, recommendations=(sure,)))
+    assert (told.gain, told.standing) == ("With its 90% interval: 1.60x (1.52-1.68x) the speed.", "")
+    assert advice(replace(FULL, recommendations=(unsure,)))[0].standing == "doubtful"
+    foreseen = replace(first, condition="projected, if the links are as declared")
+    assert advice(replace(FULL, recommendations=(foreseen,)))[0].standing == "projected"
+
+
+def test_a_sentence_begins_with_a_capital_unless_with_a_name():
+    assert opening("neither slower nor dearer") == "Neither slower nor dearer"
+    assert opening("fp32: 2 workers") == "fp32: 2 workers"
+    assert opening("large: 2 workers") == "large: 2 workers"
