@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from paceline_agent import files
+from paceline_agent.agent import Agent
+from paceline_agent.settings import Settings
 
 
 def beat(folder, rank, pid, phase):
@@ -38,3 +40,11 @@ def test_a_second_phase_takes_over_the_numbers_of_the_first(tmp_path, gone):
     beat(tmp_path, 1, os.getppid(), files.FINISHED)
     beat(tmp_path, 2, os.getpid(), files.STEPPING)
     assert [files.own_number(str(tmp_path), rank, 3) for rank in range(3)] == [0, 1, 2]
+
+
+def test_nobody_waits_for_workers_that_another_launcher_had(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    agent = Agent(Settings(str(tmp_path), workers=1))
+    agent.world = 8
+    (tmp_path / "worker-0.jsonl").touch()
+    assert agent._all_written()

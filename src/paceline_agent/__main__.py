@@ -87,7 +87,8 @@ def _redirect_output(folder: str) -> None:
 
 
 def _write_exception(agent: Agent, error: BaseException) -> None:
-    rank: Any = agent.rank if agent.rank is not None else int(os.environ.get("RANK") or 0)
+    said = os.environ.get("RANK") or "0"
+    rank: Any = agent.rank if agent.rank is not None else int(said) if said.isdigit() else 0
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__) if "paceline_agent" not in frame.filename
     ]

@@ -62,6 +62,7 @@ class Agent:
         self.delivered: Optional[tuple[dict[str, Any], Optional[int]]] = None
         self._heartbeat: Optional[files.Heartbeat] = None
         self._written = False
+        self._grouped = False
         self._stacks: Any = None
         self._turns = (settings.warmup, settings.warmup + settings.steps)
         self._to_monotonic = monotonic() - perf_counter()
@@ -92,6 +93,7 @@ class Agent:
     def begin(self) -> files.Heartbeat:
         """The first optimizer step: this process is a worker. Its number is asked for now, while the group lives."""
         self.rank, self.world = _rank_and_world()
+        self._grouped = _in_group()
         host.die_with_parent()
         horovod.watch(self.recorder)
         self.rank = files.own_number(self.settings.folder, self.rank, self.world)
@@ -242,7 +244,9 @@ class Agent:
 
     def _all_written(self) -> bool:
         """Wait until every worker of this host has written its file. No collective: the trial's folder is enough."""
-        local = int(os.environ.get("LOCAL_WORLD_SIZE") or self.world)
+        # never more than take part: LOCAL_WORLD_SIZE and WORLD_SIZE may be left over from another launcher
+        most = self.world if self._grouped else self.settings.workers
+        local = min(int(os.environ.get("LOCAL_WORLD_SIZE") or self.world), most)
         until = monotonic() + _PEERS_S
         while monotonic() < until:
             names = os.listdir(self.settings.folder)
@@ -277,10 +281,16 @@ class Agent:
         self.recorder.failed = self._failed
 
 
+def _in_group() -> bool:
+    import torch.distributed as dist
+
+    return dist.is_available() and dist.is_initialized()
+
+
 def _rank_and_world() -> tuple[int, int]:
     import torch.distributed as dist
 
-    if dist.is_available() and dist.is_initialized():
+    if _in_group():
         return dist.get_rank(), dist.get_world_size()
     return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
 
