@@ -12,6 +12,7 @@ from paceline.accuracy import accuracy_convergence
 from paceline.accuracy_advice import accuracy_advice, accuracy_verdict
 from paceline.answers import Answers, Ask, Cluster, answers
 from paceline.check import study_findings, worst_first
+from paceline.check_seeds import seed_findings
 from paceline.cluster_seen import with_seen
 from paceline.config import command_text
 from paceline.curve import Launches, curve, launches
@@ -86,7 +87,7 @@ def _with_accuracy(analysis: Analysis, study: Study, goal: Goal, groups: Sequenc
     return replace(
         analysis,
         verdict=accuracy_verdict(found),
-        findings=told,
+        findings=worst_first((*told, *seed_findings(found.curves))),
         convergence=found,
         recommendations=(*advice, *analysis.recommendations),
     )
