@@ -177,6 +177,14 @@ def test_a_damaged_commit_mark_is_named(folder):
         read_results(folder)
 
 
+def test_a_commit_mark_with_a_count_that_is_none_is_damaged(folder, agent):
+    path = prepare(folder, TRIAL, packages=[agent]) / "trial.json"
+    commit(folder, TrialResult(TRIAL, "ok", None, (), 1.0), started="2026-01-01")
+    path.write_text(path.read_text().replace('"workers": 1', '"workers": []'))
+    with pytest.raises(StudyError, match=r"is damaged: .*is no int"):
+        read_results(folder)
+
+
 def write_worker(path, rank, *lines):
     text = [line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines]
     (path / f"worker-{rank}.jsonl").write_text("".join(text))

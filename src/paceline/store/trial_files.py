@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from paceline.errors import StudyError
-from paceline.records import STATES, Point, Trial, TrialResult
+from paceline.records import STATES, Trial, TrialResult
+from paceline.records_json import record_from
 from paceline.store.atomic import flush_folder, made_folder, make_folder, write_json
 from paceline.store.formats import refuse_newer
 from paceline.store.paths import StudyFolder
@@ -151,13 +153,11 @@ def _is_marked(trial: Path) -> bool:
 
 
 def _result(data: Mapping[str, object], path: Path) -> TrialResult:
-    trial, state, reason, wall_s = data["trial"], data["state"], data["reason"], data["wall_s"]
-    if not isinstance(trial, dict) or state not in STATES or not isinstance(wall_s, int | float):
-        raise ValueError(f"state {state!r}")
-    point = trial["point"]
-    varied = tuple((str(flag), str(value)) for flag, value in point["varied"])
+    state, reason, wall_s = data["state"], data["reason"], data["wall_s"]
+    if state not in STATES or not isinstance(wall_s, int | float) or not math.isfinite(wall_s):
+        raise ValueError(f"state {state!r} after {wall_s!r} s")
     return TrialResult(
-        trial=Trial(**{**trial, "args": tuple(trial["args"]), "point": Point(**{**point, "varied": varied})}),
+        trial=record_from(Trial, data["trial"]),
         state=next(known for known in STATES if known == state),
         reason=None if reason is None else str(reason),
         workers=worker_records(path),
