@@ -22,7 +22,7 @@ from paceline.run.share import Share, holder_of, is_share_left, run_share
 from paceline.run.study import Silent
 from paceline.run.trial import Bench
 from paceline.slurm import Array, Job, checked_allocation, sbatch_script
-from paceline.slurm_array import array_of, submission_text
+from paceline.slurm_array import array_of, submission_text, time_warning
 from paceline.slurm_state import JobState, ended_text, job_from_sacct, job_from_scontrol, log_name, phase
 from paceline.store.claims import Holder, claim, clear_claims, holders, tasks_with
 from paceline.store.lock import locked, shared
@@ -83,6 +83,26 @@ def test_the_plan_says_how_it_is_handed_in():
     assert submission_text(replace(asked, slurm=Allocation(array=0)), TODO).startswith(
         "Slurm: one job of 2 nodes"
     )
+
+
+@pytest.mark.parametrize(
+    ("array", "each_s", "says"),
+    [
+        (None, 1000.0, None),  # every task has the time for itself
+        (
+            0,
+            1000.0,
+            "That may be more than --time 60 min 0 s, less 60.0 s to end in order: the same command then",
+        ),
+        (0, 800.0, None),
+        (None, 3550.0, "One trial may need 59 min 10 s, more than --time 60 min 0 s"),
+    ],
+)
+def test_a_time_that_trials_do_not_fit_into_is_said_before_it_is_asked_for(array, each_s, says):
+    asked = replace(TRAININGS, slurm=Allocation(array=array, time_s=3600.0))
+    said = time_warning(asked, TODO, [each_s] * len(TODO))
+    assert said == says if says is None else said.startswith(says)
+    assert time_warning(replace(asked, slurm=Allocation()), TODO, [1e9] * len(TODO)) is None
 
 
 def test_the_script_of_an_array_is_the_golden_one(tmp_path):

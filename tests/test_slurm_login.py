@@ -50,7 +50,7 @@ def test_a_job_is_known_whatever_the_site_prints_and_what_it_says_is_passed_on(l
     login("sbatch", "echo Welcome; echo '12;alpha'; echo 'sbatch: warning: low priority' >&2; echo Bye")
     submitted = submit(tmp_path / "job.sbatch")
     assert submitted.job == "12"
-    assert "low priority" in submitted.said
+    assert submitted.said == "warning: low priority"
 
 
 def test_an_sbatch_that_names_no_job_is_not_believed(login, tmp_path):

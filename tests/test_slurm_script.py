@@ -212,6 +212,14 @@ def test_accounts_are_read_where_the_controller_has_forgotten():
     assert job_from_sacct("14", text) is None
 
 
+@pytest.mark.parametrize("limit", ["1", "00:01:00"])
+def test_accounts_of_long_ago_still_tell_of_a_time_limit(limit):
+    """Minutes where job completions are kept, Slurm's notation where accounts are."""
+    job = job_from_sacct("12", f"12|FAILED|130:0|00:00:33|{limit}\n12.batch|FAILED|130:0|00:00:33|\n")
+    assert (job.run_s, job.limit_s) == (33.0, 60.0)
+    assert "came near its time limit of 60.0 s" in status_text(job)
+
+
 def test_who_waits_is_told_why():
     text = status_text(shown("PENDING", reason="Resources", restarts=1))
     assert text.startswith(

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 
 from paceline.errors import UsageError
 from paceline.records import Study, Trial
-from paceline.slurm import Array
+from paceline.slurm import Array, signal_lead_s
+from paceline.units import duration_text
 
-__all__ = ["array_of", "submission_text"]
+__all__ = ["array_of", "submission_text", "time_warning"]
 
 _MOST_TASKS = 1000  # Slurm's MaxArraySize is 1001 unless the site says otherwise
 
@@ -58,6 +59,21 @@ def submission_text(study: Study, todo: Sequence[Trial]) -> str:
     return (
         f"Slurm: a job array of {array.tasks} tasks of {size}{at_once}; each takes what no other has taken."
     )
+
+
+def time_warning(study: Study, todo: Sequence[Trial], expected_s: Sequence[float]) -> str | None:
+    """What --time leaves undone, if trials take as long as expected; None where all fit, or no time is asked."""
+    assert study.slurm is not None
+    time_s = study.slurm.time_s
+    if time_s is None or not expected_s:
+        return None
+    usable_s = time_s - signal_lead_s(time_s)
+    limit = f"--time {duration_text(time_s)}, less {duration_text(time_s - usable_s)} to end in order"
+    if max(expected_s) > usable_s:
+        return f"One trial may need {duration_text(max(expected_s))}, more than {limit}: raise it."
+    if array_of(study, todo) is None and sum(expected_s) > usable_s:
+        return f"That may be more than {limit}: the same command then submits the rest."
+    return None
 
 
 def _listed(counts: Sequence[int]) -> str:

@@ -118,14 +118,22 @@ def _job_of_line(text: str) -> JobState | None:
 
 
 def job_from_sacct(job_id: str, text: str) -> JobState | None:
-    """The job in `sacct --parsable2 --noheader --format JobID,State,ExitCode`; the last line of an id counts."""
+    """The job in `sacct -P -n -o JobID,State,ExitCode,Elapsed,Timelimit`; the last line of an id counts."""
     own: dict[str, JobState] = {}
     for row in (line.split("|") for line in text.splitlines()):
         number, _, task = row[0].strip().partition("_")
         if len(row) < 3 or not row[1].strip() or "." in row[0] or job_id not in (number, row[0].strip()):
             continue
         state = row[1].split()[0].rstrip("+")  # "CANCELLED by 1000"
-        own[row[0]] = JobState(number, state, exit_code=_exit_code(row[2]), task=task.strip("[]") or None)
+        run_s, limit_s = (_seconds(text.strip()) for text in (*row, "", "")[3:5])
+        own[row[0]] = JobState(
+            number,
+            state,
+            exit_code=_exit_code(row[2]),
+            run_s=run_s,
+            limit_s=limit_s,
+            task=task.strip("[]") or None,
+        )
     return _together(job_id, list(own.values()))
 
 
@@ -262,7 +270,9 @@ def _exit_code(text: str) -> int | None:
 
 
 def _seconds(text: str) -> float | None:
-    """`1-02:03:04` or `02:03:04`; None for UNLIMITED and the like."""
+    """`1-02:03:04` or `02:03:04`, or whole minutes, as job completions have them; None for UNLIMITED and the like."""
+    if text.isdigit():
+        return 60.0 * int(text)
     match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
     if match is None:
         return None

@@ -17,7 +17,7 @@ from paceline.plan_goal import training_steps
 from paceline.records import Point, Study, Trial, TrialResult
 from paceline.run.missing import device_s, expected_wall_s, missing
 from paceline.run.trial import Bench, trial_command_at
-from paceline.slurm_array import submission_text
+from paceline.slurm_array import submission_text, time_warning
 from paceline.store.paths import StudyFolder
 from paceline.units import duration_text
 
@@ -59,8 +59,9 @@ def print_plan(
     unfinished = missing(plan, results, study)
     refused = {point.id: why for point in plan.points if (why := _why(point, unfinished, refusal))}
     todo = [trial for trial in unfinished if trial.point.id not in refused]
-    wall_s = sum(expected_wall_s(trial.point, results, study) for trial in todo)
-    price = sum(trial.point.workers * expected_wall_s(trial.point, results, study) for trial in todo)
+    expected_s = [expected_wall_s(trial.point, results, study) for trial in todo]
+    wall_s = sum(expected_s)
+    price = sum(trial.point.workers * each_s for trial, each_s in zip(todo, expected_s, strict=True))
     own_text = command_text(study.workload)
     say = [f"Study of {own_text} in {folder.root}"]
     if not unfinished:
@@ -90,7 +91,7 @@ def print_plan(
             basis = "as measured so far" if results else "at least: nobody knows how long the script trains"
     say.append(f"{trials}, about {duration_text(wall_s)} and {price:.0f} device seconds {basis}; {fewer}.")
     if study.slurm is not None and todo and not inside_allocation():
-        say.append(submission_text(study, todo))
+        say += filter(None, (submission_text(study, todo), time_warning(study, todo, expected_s)))
     if study.budget_device_s is not None:
         say.append(f"Budget: {study.budget_device_s:.0f} device seconds, {device_s(results):.0f} spent.")
     print("\n".join(say), file=file)

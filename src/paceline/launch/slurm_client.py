@@ -72,7 +72,7 @@ def submit(script: Path) -> Submitted:
             f"sbatch took {script} and named no job: {done.stdout.strip() or 'it said nothing'}",
             hint="squeue --me shows whether there is one; the same command then finds it by its name",
         )
-    return Submitted(job, _said(done) if done.stderr.strip() else None)
+    return Submitted(job, _said(done).replace("sbatch: ", "") if done.stderr.strip() else None)
 
 
 def job_state(job_id: str) -> JobState:
@@ -84,7 +84,9 @@ def job_state(job_id: str) -> JobState:
     if not re.search("invalid job id|not found", shown.stderr + shown.stdout, re.IGNORECASE):
         raise SlurmSilent(f"scontrol show job {job_id}: {_said(shown)}", hint=_LATER)
     for source in ([], ["--completion"]):
-        told = _call("sacct", *source, "-n", "-P", "-j", job_id, "-o", "JobID,State,ExitCode")
+        told = _call(
+            "sacct", *source, "-n", "-P", "-j", job_id, "-o", "JobID,State,ExitCode,Elapsed,Timelimit"
+        )
         job = job_from_sacct(job_id, told.stdout) if told.returncode == 0 else None
         if job is not None:
             return job
