@@ -1,9 +1,6 @@
 """A script's own metrics and its gradients' noise, read in real trainings of two workers, without changing them."""
 
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -17,15 +14,16 @@ from paceline.store.paths import StudyFolder
 from paceline_agent.metrics import _watch_stream, is_pattern, metric_name
 from paceline_agent.recorder import Recorder
 from tests.trial import SCRIPTS, bench
+from tests.warm import WarmLauncher, run_ranks
 
 PATTERN = r"val_acc=([0-9.]+)"
 
 
-def trained(folder, *args, goal):
+def trained(folder, *args, goal, launcher=None):
     workload = Workload("script", str(SCRIPTS / "known_noise.py"), args)
     study = Study(workload, workers=(2,), repeats=1, goal=goal, steps=10, warmup=2, threads=1)
     (trial,) = plan_study(study).trials
-    return run_trial(StudyFolder(folder), study, trial, bench=bench(), stepped=lambda beats: None)
+    return run_trial(StudyFolder(folder), study, trial, bench=bench(launcher), stepped=lambda beats: None)
 
 
 @pytest.fixture(scope="module")
@@ -79,22 +77,14 @@ def test_weights_are_bit_for_bit_those_of_a_training_that_nobody_watched(whole, 
 
     _, watched = whole
     alone = tmp_path / "alone.pt"
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
-    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(
-        [*command, str(SCRIPTS / "known_noise.py"), "--save", str(alone)],
-        env=environment,
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
+    for code, output in run_ranks(2, SCRIPTS / "known_noise.py", "--save", alone):
+        assert code == 0, output
     assert torch.equal(torch.load(watched), torch.load(alone))
 
 
 def test_a_script_ends_on_all_workers_where_its_metric_reaches_the_target(tmp_path):
     goal = Goal(metric=PATTERN, target=0.55, seeds=1)
-    result = trained(tmp_path / "study", goal=goal)
+    result = trained(tmp_path / "study", goal=goal, launcher=WarmLauncher())
     assert result.state == "ok", result.reason
     assert [worker.samples[-1].k for worker in result.workers] == [202, 202]
     log = (tmp_path / "study" / "trials" / result.trial.id / "out-0.log").read_text()

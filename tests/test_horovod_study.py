@@ -11,6 +11,7 @@ from paceline.convergence_summary import training_summary
 from paceline.curve import curve, launches
 from paceline.records import WorkerRecord
 from tests.trial import measured
+from tests.warm import WarmLauncher
 
 LINEAR_64 = 4 * (64 * 64 + 64)
 
@@ -34,7 +35,7 @@ def test_an_old_script_is_measured_unchanged_and_the_study_says_whose_horovod_it
 def test_the_steps_of_keras_are_seen_though_torch_has_no_part_in_its_optimizer(tmp_path, monkeypatch):
     monkeypatch.delenv("KERAS_BACKEND", raising=False)  # the script says nothing about it
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))  # nor does this user
-    result, split = measured(tmp_path, "horovod_keras_train.py")
+    result, split = measured(tmp_path, "horovod_keras_train.py", launcher=WarmLauncher())
     assert split.exchanged_bytes_per_step == LINEAR_64
     assert split.per_worker_batch == 16
     assert split.wire_s is not None
