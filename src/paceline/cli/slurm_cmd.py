@@ -136,12 +136,13 @@ def slurm_bench(folder: StudyFolder, study: Study, bench: Bench) -> Bench:
     make_folder(folder.root)
     facts = nodes_seen(launcher, asked_of(study, bench).subject, folder=folder.root)
     refused = judged(folder, study, facts) if facts else {}
+    too_large = {point.id for point in plan_study(study).points if point.nodes > len(launcher.nodes)}
     return replace(
         bench,
         launcher=launcher,
         rendezvous=launcher.rendezvous,
         refusal=partial(refusal_of, refused, launcher.refusal),
-        left_out=frozenset(refused),
+        left_out=frozenset(refused) | too_large,
         lag_s=_LAG_S,
     )
 
