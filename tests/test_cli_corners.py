@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from paceline import __version__
+from paceline.cli.complete import datasets, recipes, workloads
 from paceline.cli.letters import PLAIN
 from paceline.cli.main import exit_code
 from paceline.cli.plan_text import print_json
@@ -125,3 +126,17 @@ def test_json_loses_no_letter_where_stdout_is_ascii(monkeypatch):
     print_json({"name": "漢 µ"})
     sys.stdout.flush()
     assert json.loads(raw.getvalue()) == {"name": "漢 µ"}
+
+
+@pytest.mark.parametrize(
+    ("offered", "begun", "names"),
+    [
+        (recipes, "mn", ["mnist"]),
+        (datasets, "fash", ["fashion-mnist"]),
+        (workloads, "cif", ["cifar-resnet18"]),
+        (workloads, "", []),  # the shell then offers files
+        (workloads, "train.p", []),
+    ],
+)
+def test_the_tab_key_offers_names_that_begin_so(offered, begun, names):
+    assert offered(begun) == names

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from paceline.cli.complete import datasets
 from paceline.data import shipped
 from paceline.errors import UsageError
 from paceline.store.download import download
@@ -25,7 +26,8 @@ _BY_HAND = {
 
 def data(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Which data; without it, a list.")
+        str | None,
+        typer.Argument(metavar="NAME", help="Which data; without it, a list.", autocompletion=datasets),
     ] = None,
     to: Annotated[Path | None, typer.Option(help="The folder.  [default: ./data/NAME]")] = None,
     source: Annotated[

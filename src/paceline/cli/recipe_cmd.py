@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli.complete import recipes
 from paceline.cli.gather import JOIN_WAIT_S, Join, JoinWait
 from paceline.cli.goal import checked_goal, checked_trial
 from paceline.cli.plan_text import print_json
@@ -32,9 +33,17 @@ from paceline.units import duration
 __all__ = ["recipe"]
 
 
+def _actions(incomplete: str) -> list[str]:
+    return [word for word in ("list", "show", "run") if word.startswith(incomplete)]
+
+
 def recipe(
-    action: Annotated[str, typer.Argument(metavar="list | show | run", help="What to do.")] = "list",
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which recipe.")] = None,
+    action: Annotated[
+        str, typer.Argument(metavar="list | show | run", help="What to do.", autocompletion=_actions)
+    ] = "list",
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Which recipe.", autocompletion=recipes)
+    ] = None,
     preset: Annotated[
         str, typer.Option(help="laptop: minutes on two cores; lab: the lab's own sizes.")
     ] = "laptop",

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli.complete import workloads
+
 __all__ = [
     "SECTIONS", "Backend", "Batch", "BatchFlag", "Budget", "DryRun", "Hang", "Json", "Lr", "LrFlag", "Module",
     "Nodes", "Out", "PerNode", "Python", "Repeats", "RetryFailed", "ScalingText", "StartText", "Steps", "Threads",
@@ -20,7 +22,9 @@ __all__ = [
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="TARGET [-- SCRIPT ARGS]", help="A script, a workload, a study.toml or a study folder."
+        metavar="TARGET [-- SCRIPT ARGS]",
+        help="A script, a workload, a study.toml or a study folder.",
+        autocompletion=workloads,
     ),
 ]
 Module = Annotated[str | None, typer.Option("--module", "-m", metavar="MODULE", help="Study a module.")]

@@ -13,6 +13,7 @@ import typer
 
 from paceline import units
 from paceline.accuracy import metric_of, rises_by_name
+from paceline.cli.complete import workloads
 from paceline.cli.goal import Metric, checked_metric
 from paceline.cli.plan_text import print_json
 from paceline.cli.request import target_of
@@ -55,7 +56,11 @@ _FLAGS = {
 def train(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TARGET [-- ITS ARGS]", help="A workload of Paceline, or your script."),
+        typer.Argument(
+            metavar="TARGET [-- ITS ARGS]",
+            help="A workload of Paceline, or your script.",
+            autocompletion=workloads,
+        ),
     ] = None,
     module: Annotated[str | None, typer.Option("--module", "-m", help="Train a module.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Workers.")] = 1,
