@@ -125,3 +125,14 @@ def test_a_sentence_begins_with_a_capital_unless_with_a_name():
     assert opening("neither slower nor dearer") == "Neither slower nor dearer"
     assert opening("fp32: 2 workers") == "fp32: 2 workers"
     assert opening("large: 2 workers") == "large: 2 workers"
+
+
+def test_of_configurations_whose_names_begin_alike_the_recommended_one_is_told():
+    first, *rest = FULL.convergence.comparisons
+    long = replace(first, label="1 worker, warm-up 5", lr_rule="sqrt", warmup_epochs=5.0)
+    trained = replace(FULL.convergence, comparisons=(first, long, *rest))
+    advised = replace(FULL.recommendations[0], goal="lr-rule", text="1 worker, warm-up 5: the best of 2")
+    found = lines(replace(FULL, convergence=trained, recommendations=(advised,)))
+    assert (
+        found["Batch, learning rate"].answer == "64 per worker; rule for the rate: sqrt, 5 epochs of warm-up"
+    )

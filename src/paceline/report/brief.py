@@ -91,20 +91,21 @@ def _failed(analysis: Analysis, curve: Sequence[Profile]) -> list[Profile]:
 
 
 def _batch(analysis: Analysis, best: Profile) -> Line:
-    trained = next((r for r in analysis.recommendations if r.goal in _TRAINED), None)
-    if trained is not None:
+    question = "Batch, learning rate"
+    trained = _recommended(analysis)
+    if trained is not None and any(r.goal in _TRAINED for r in analysis.recommendations):
         batch = f"{trained.per_worker_batch} per worker" if trained.per_worker_batch else "batch not known"
-        return Line("Batch, learning rate", f"{batch}; rule for the rate: {trained.lr_rule or 'not known'}")
-    others = "; no rules for the rate were compared"
-    setting = _setting(best.point)
-    standing: Standing = "known" if setting else "unknown"
-    return Line("Batch, learning rate", f"{setting or 'batch not known'}{others}", standing)
+        warm = f", {trained.warmup_epochs:g} epochs of warm-up" if trained.warmup_epochs else ""
+        return Line(question, f"{batch}; rule for the rate: {trained.lr_rule or 'not known'}{warm}")
+    point = next((p.point for p in analysis.points if trained and p.point.id == trained.point), best.point)
+    standing: Standing = "known" if point.per_worker_batch or point.global_batch else "unknown"
+    return Line(question, f"{_setting(point)}; no rules for the rate were compared", standing)
 
 
 def _setting(point: Point) -> str:
     each, whole = point.per_worker_batch, point.global_batch
     parts = [
-        f"{each} per worker" if each else "",
+        f"{each} per worker" if each else "" if whole else "batch not known",
         f"{whole} in all" if whole and whole != each else "",
         point.backend or "",
         *(f"{flag.lstrip('-')} {value}" for flag, value in point.varied),
@@ -191,12 +192,11 @@ def _accuracy(analysis: Analysis) -> Line:
 
 def _compared(analysis: Analysis) -> Line | None:
     """What became of accuracy in the recommended configuration, against the first that was asked for."""
-    found = analysis.convergence
-    if found is None or not found.comparisons:
+    found, best = analysis.convergence, _recommended(analysis)
+    if found is None or best is None:
         return None
     if found.target is not None and not any(c.reached for c in found.comparisons):
         return Line("Accuracy", f"no configuration reached {found.metric} {found.target:g}", "doubtful")
-    best = _recommended(analysis, found.comparisons)
     reached = (
         f"{best.reached} of {best.seeds} seeds reached {found.target:g}" if found.target is not None else ""
     )
@@ -206,13 +206,12 @@ def _compared(analysis: Analysis) -> Line | None:
     return Line("Accuracy", text, "known" if sure else "doubtful") if text else None
 
 
-def _recommended(analysis: Analysis, trained: Sequence[Comparison]) -> Comparison:
-    """The configuration that is recommended, or else the first, which came first."""
+def _recommended(analysis: Analysis) -> Comparison | None:
+    """The configuration that is recommended, by its name; without a recommendation that which came first."""
+    trained = analysis.convergence.comparisons if analysis.convergence else ()
     advice = next((r for r in analysis.recommendations if r.goal in _TRAINED), None)
-    if advice is None:
-        return trained[0]
-    asked = (advice.workers, advice.per_worker_batch, advice.lr_rule)
-    return next((c for c in trained if (c.workers, c.per_worker_batch, c.lr_rule) == asked), trained[0])
+    named = [c for c in trained if advice is not None and advice.text.startswith(c.label)]
+    return max(named, key=lambda c: len(c.label)) if named else next(iter(trained), None)
 
 
 def _survival(best: Comparison) -> str:

@@ -122,7 +122,8 @@ _CONFIG: Spec = {
         "labelFontSize": 12.5,
         "symbolStrokeWidth": 2,
         "symbolType": "circle",
-        "columnPadding": 16,
+        "columnPadding": 24,
+        "unselectedOpacity": 0.65,  # a curve that is not shown is still a button that must be read: contrast 5
         "offset": 4,
         "labelLimit": 260,
     },
