@@ -30,3 +30,11 @@ def test_a_step_of_eight_workers_does_the_work_of_eight_where_no_batch_is_known(
 def test_counts_of_a_strong_curve_stand_in_ascending_order():
     table = "workers,step_ms,global_batch\n4,31,256\n1,100,256\n2,55,256\n"
     assert [p.point.workers for p in profiles_of(read_table(table))] == [1, 2, 4]
+
+
+def test_a_count_that_ran_out_of_memory_is_neither_foreseen_nor_to_be_measured_next():
+    analysis = table_analysis(read_table("gpus,epoch_s\n1,319\n2,170\n4,95\n8,OOM\n"))
+    assert 8 not in [p.workers for p in analysis.projections]
+    assert [r.rule for r in analysis.refusals if r.workers == 8] == ["failed"]
+    assert not any("measure 8 workers" in r.text for r in analysis.recommendations)
+    assert not any("measure 8 workers" in r.would_help for r in analysis.refusals)

@@ -10,7 +10,7 @@ next        the measurement whose result would narrow the widest projection most
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -51,9 +51,10 @@ def recommendations(
     epochs: EpochsLaw | None,
     prices: Prices,
     cores: Cores | None = None,
+    failed: Container[int] = (),
 ) -> tuple[Recommendation, ...]:
-    """What follows for the series that the sentence is about."""
-    following = _next_measurement(law, projected, cores)
+    """What follows for the series that the sentence is about. failed: counts that were tried in vain."""
+    following = _next_measurement(law, projected, cores, failed)
     last = () if following is None else (following,)
     candidates = candidates_of(law, projected, epochs=epochs, prices=prices)
     if candidates is None or len(candidates.settings) < 2:
@@ -184,7 +185,7 @@ def _energy(c: Candidates, watts: float) -> Recommendation:
 
 
 def _next_measurement(
-    law: Law, projected: Sequence[Projection], cores: Cores | None
+    law: Law, projected: Sequence[Projection], cores: Cores | None, failed: Container[int]
 ) -> Recommendation | None:
     """The candidate between what was measured and what is foreseen whose result says most about the farthest one."""
     far = [p for p in projected if p.time_s.low and p.time_s.high]
@@ -206,7 +207,11 @@ def _next_measurement(
         if 2 * largest < target.workers
         else []
     )
-    tried = [s for s in dict.fromkeys(tried) if cores is None or cores.suffice(s.workers, s.nodes)]
+    tried = [
+        setting
+        for setting in dict.fromkeys(tried)
+        if setting.workers not in failed and (cores is None or cores.suffice(setting.workers, setting.nodes))
+    ]
     if not tried:
         return None
     logs = np.log(draws(law, [aim, *tried]).time_s)

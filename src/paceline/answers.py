@@ -34,7 +34,7 @@ from paceline.records import (
     Refusal,
     TimeKind,
 )
-from paceline.refuse import Cores, incomparable, refusal, too_wide
+from paceline.refuse import Cores, incomparable, refusal, too_wide, tried
 from paceline.units import range_text
 from paceline.whatif import NO_CHANGE, changed_law
 
@@ -119,7 +119,7 @@ def _series(
     refused: list[Refusal] = []
     for before in wanted_settings(everything, observed, cluster, ask, alone=alone):
         after = placed(before, then.workers_per_node)
-        reason = _refused(observed, after, cluster)
+        reason = _refused(observed, after, cluster) or (tried(after, group) if then == NO_CHANGE else None)
         if reason is None:
             allowed.append((before, after))
         else:
@@ -140,12 +140,15 @@ def _series(
     projected = tuple(
         replace(p, explanation=which + p.explanation + link_source(cluster, p)) for p in projected
     )
-    refused += [r for p in projected if (r := too_wide(p, observed)) is not None]
+    failed = {refusal.workers for refusal in refused if refusal.rule == "failed"}
+    refused += [r for p in projected if (r := too_wide(p, observed, failed=failed)) is not None]
     advice: tuple[Recommendation, ...] = ()
     choice: Decision | None = None
     told = told_curve(observed.profiles)
     if not incomparable(told) and then == NO_CHANGE:  # advice is about the training as it is
-        advice = recommendations(law, projected, epochs=epochs, prices=ask.prices, cores=_cores(cluster))
+        advice = recommendations(
+            law, projected, epochs=epochs, prices=ask.prices, cores=_cores(cluster), failed=failed
+        )
         choice = _decision(law, projected, epochs, ask, advice)
     advice = tuple(replace(r, text=which + r.text) for r in advice)
     return Answers(

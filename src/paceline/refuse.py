@@ -6,12 +6,13 @@ link-class               the target crosses a kind of link that was never measur
 not-identifiable         one worker count above 1 and no probe: latency and rate cannot be told apart beyond 4×
 batch                    a per-worker batch that was not measured, and no neighbours within a factor 1.5
 horizon                  more than 16 times the largest measured count
+failed                   the very setting was tried, and its trials failed
 wide-interval            a 90% interval wider than 2×: the interval is shown, no point is claimed
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -30,6 +31,7 @@ __all__ = [
     "price_text",
     "refusal",
     "too_wide",
+    "tried",
     "wide",
 ]
 
@@ -85,7 +87,29 @@ def refusal(
     return next((found for found in rules if found is not None), None)
 
 
-def too_wide(projection: Projection, observed: Observed) -> Refusal | None:
+def tried(setting: Setting, profiles: Sequence[Profile]) -> Refusal | None:
+    """The rule of what was seen: a setting whose trials failed has no time to foresee."""
+    ended = next((p for p in profiles if p.state not in ("ok", "cancelled") and _is_at(p, setting)), None)
+    if ended is None:
+        return None
+    return Refusal(
+        setting.workers,
+        "failed",
+        f"{setting.workers} workers were tried and ended in state {ended.state}",
+        "a smaller batch per worker, or a device with more memory"
+        if ended.state == "oom"
+        else f"mend what ended {ended.point.id}, then measure it again",
+    )
+
+
+def _is_at(profile: Profile, setting: Setting) -> bool:
+    point = profile.point
+    unknown = None in (point.per_worker_batch, setting.per_worker_batch)
+    alike = unknown or point.per_worker_batch == setting.per_worker_batch
+    return alike and (point.workers, point.nodes) == (setting.workers, setting.nodes)
+
+
+def too_wide(projection: Projection, observed: Observed, *, failed: Container[int] = ()) -> Refusal | None:
     """The interval rule: the projection stands as an order of magnitude, with what would halve it."""
     time = projection.time_s
     if time.low is None or time.high is None or not wide(time):
@@ -97,7 +121,9 @@ def too_wide(projection: Projection, observed: Observed) -> Refusal | None:
         "wide-interval",
         f"the 90% interval at {projection.workers} workers spans {time.high / time.low:.1f}x "
         f"({duration_text(time.low)} to {duration_text(time.high)}): an order of magnitude, not a prediction",
-        f"measure {middle} workers{where}: {price_text(observed, middle)}",
+        f"measure {middle} workers{where}: {price_text(observed, middle)}"
+        if middle not in failed
+        else f"make {middle} workers{where} train: they were tried and failed",
     )
 
 
