@@ -5,8 +5,10 @@ start as a user's do.
 """
 
 import atexit
+import contextlib
 import multiprocessing
 import os
+import random
 import runpy
 import socket
 import sys
@@ -42,12 +44,13 @@ def run_ranks(size, *command, timeout_s=150, **environment):
         until = time.monotonic() + timeout_s
         for rank in ranks:
             rank.join(max(0.0, until - time.monotonic()))
-        late = [rank for rank in ranks if rank.exitcode is None]
-        for rank in late:
+        ended = [rank.exitcode for rank in ranks]
+        for rank in ranks:
             rank.kill()
             rank.join()
-        assert not late, "".join(output.read_text() for output in outputs)
-        return [(rank.exitcode, output.read_text()) for rank, output in zip(ranks, outputs, strict=True)]
+        said = [output.read_text() for output in outputs]
+        assert None not in ended, f"after {timeout_s} s: {list(zip(ended, said, strict=True))}"
+        return list(zip(ended, said, strict=True))
 
 
 class WarmLaunch:
@@ -98,9 +101,12 @@ def told_to(count):
 
 
 def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
+    """A port that is free and stays so: the kernel gives none from this range to those who ask for any."""
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
+        with socket.socket() as tried, contextlib.suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return str(port)
+    raise OSError("no port between 20000 and 32000 is free")
 
 
 def _become(words, environment, directory, output):
