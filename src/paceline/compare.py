@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from paceline import stats
 from paceline.errors import NothingMeasured, UsageError
 from paceline.records import Analysis, Estimate, Profile
-from paceline.units import duration
+from paceline.units import counts_text, duration
 
 __all__ = [
     "QUANTITIES",
@@ -122,7 +122,7 @@ def profile_at(condition: Threshold, analysis: Analysis) -> Estimate:
     values: Sequence[object] = [getattr(profile, condition.field) for profile in at]
     found = next((value for value in values if isinstance(value, Estimate)), None)
     if found is None:
-        counts = sorted({profile.point.workers for profile in analysis.points if profile.step_s is not None})
+        counts = counts_text(p.point.workers for p in analysis.points if p.step_s is not None) or "none"
         raise NothingMeasured(
             f"--fail-if {condition.text!r}: nothing was measured there; measured worker counts: {counts}",
             hint=f"paceline study … --workers {condition.workers}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from paceline.config import checked, joined, refuse_both_counts
@@ -49,9 +50,10 @@ def target_of(words: Sequence[str], *, module: str | None, start: str | None) ->
     known = workload_names()
     if name in known:
         return Target(Workload("workload", name, args, batch_flag="--batch-size", lr_flag="--lr"))
+    alike = get_close_matches(name, known, n=1)
     raise UsageError(
         f"{name!r} is neither a file, nor a study folder, nor a workload ({', '.join(known)})",
-        hint="paceline study path/to/train.py",
+        hint=alike[0] if alike else "name a script by its path: path/to/train.py",
     )
 
 
