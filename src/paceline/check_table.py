@@ -316,7 +316,9 @@ def _scaling_said(profiles: Sequence[Profile]) -> Iterator[Finding]:
     for profile in profiles:
         counts[profile.point.scaling] += 1
     fixed_work = any(p.epoch_s is not None or p.job_s is not None for p in profiles)
-    text = " and ".join(f"{mode} scaling ({count} settings)" for mode, count in counts.items())
+    text = " and ".join(
+        f"{mode} scaling ({count} setting{'s' if count > 1 else ''})" for mode, count in counts.items()
+    )
     if fixed_work and "weak" in counts:
         text += "; per step it is weak, but the time of an epoch or training is strong scaling over a fixed data set"
     yield Finding("scaling", "note", f"the table shows {text}")
@@ -329,7 +331,8 @@ def _repeats(profiles: Sequence[Profile]) -> Iterator[Finding]:
         yield Finding(
             "too-few-repeats",
             "doubt" if single < len(measured) else "note",
-            f"{single} of {len(measured)} settings were measured once: their own variation is unknown",
+            f"{single} of {len(measured)} setting{'s were' if len(measured) > 1 else ' was'} measured once: "
+            f"{'their' if len(measured) > 1 else 'its'} own variation is unknown",
             value=float(median([p.trials for p in measured])),
             threshold=float(_FEWEST_REPEATS),
             hint="give every repeat a row of its own",

@@ -20,6 +20,7 @@ from paceline.records import State, TimeKind
 from paceline.table_cells import table_cells
 from paceline.table_columns import (
     FAILED,
+    TIMES,
     Column,
     Quantity,
     bytes_of,
@@ -214,7 +215,8 @@ def _understood(heading: Sequence[str], columns: Sequence[Column]) -> tuple[str,
         original = column(index, name)
         bare = original is not None and original.quantity == "time"
         meaning = _MEANING["time" if bare and entry.quantity == "job_s" else entry.quantity]
-        said.append(f"{name!r}: {meaning}{f', in {entry.unit}' if entry.unit else ''}")
+        unit = entry.unit or ("s where a cell names no unit" if entry.quantity in TIMES else "")
+        said.append(f"{name!r}: {meaning}{f', in {unit}' if unit else ''}")
     return tuple(said)
 
 

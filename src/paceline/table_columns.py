@@ -16,6 +16,7 @@ from paceline.units import duration
 
 __all__ = [
     "FAILED",
+    "TIMES",
     "Column",
     "Quantity",
     "bytes_of",
@@ -169,7 +170,7 @@ _NAMES: tuple[tuple[str, Quantity], ...] = (
     (r"state|status|result", "state"),
 )
 _PATTERNS = tuple((re.compile(rf"(?:{pattern})\Z"), quantity) for pattern, quantity in _NAMES)
-_TIMES = {"time", "step_s", "epoch_s", "job_s", "exchange_s", "compute_s"}
+TIMES = {"time", "step_s", "epoch_s", "job_s", "exchange_s", "compute_s"}
 
 
 def column(index: int, heading: str) -> Column | None:
@@ -296,7 +297,7 @@ def _named(name: str) -> Quantity | None:
 def _factor(quantity: Quantity, unit: str) -> float | None:
     """What a number in this column is multiplied with; None where the unit does not fit the quantity."""
     unit = unit.lower()
-    if quantity in _TIMES:
+    if quantity in TIMES:
         return _TIME_UNITS.get(unit) if unit and unit not in ("h:mm:ss", "hh:mm:ss", "mm:ss", "m:ss") else 1.0
     if quantity in ("gradient_bytes", "bandwidth"):
         return _BYTE_UNITS.get(unit.removesuffix("/s").removesuffix("ps")) if unit else 1.0
