@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from paceline_agent import files
-from paceline_agent.agent import Agent
+from paceline_agent.agent import WORKER, Agent, is_helper
 from paceline_agent.settings import Settings
 
 
@@ -48,3 +48,16 @@ def test_nobody_waits_for_workers_that_another_launcher_had(tmp_path, monkeypatc
     agent.world = 8
     (tmp_path / "worker-0.jsonl").touch()
     assert agent._all_written()
+
+
+@pytest.mark.parametrize(
+    ("worker", "run_id", "helps"),
+    [(None, "1", False), ("own", "1", False), ("other", "1", True), ("other", None, False)],
+)
+def test_what_a_worker_of_torchrun_starts_for_itself_is_no_worker(monkeypatch, worker, run_id, helps):
+    known = {"own": str(os.getpid()), "other": str(os.getppid())}
+    for name, value in ((WORKER, known.get(worker)), ("TORCHELASTIC_RUN_ID", run_id)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert is_helper() is helps

@@ -15,7 +15,7 @@ import types
 from typing import Any
 
 from paceline_agent import entry, files, host
-from paceline_agent.agent import Agent
+from paceline_agent.agent import WORKER, Agent
 from paceline_agent.guard import guarded
 
 _LONGEST_TRACE = 8000
@@ -31,6 +31,7 @@ def main(argv: list[str]) -> None:
         host.die_with_parent()
     agent = entry.start()
     if agent is not None:
+        os.environ[WORKER] = str(os.getpid())
         guarded(agent.recorder, host.limit_memory)(agent.settings.memory_limit_bytes)
         _redirect_output(agent.settings.folder)
     sys.argv = target
@@ -59,7 +60,7 @@ def _run_script(path: str) -> None:
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=path, __builtins__=__builtins__, __spec__=None, __cached__=None)
     sys.modules["__main__"] = module
-    _search_first(os.path.dirname(os.path.realpath(path)))  # a link leads to the modules beside the script itself
+    _search_first(os.path.dirname(os.path.realpath(path)))  # of a link, the folder that it leads to
     exec(code, module.__dict__)
 
 

@@ -30,6 +30,7 @@ from paceline_agent.target import Target
 from paceline_agent.timeline import Timeline
 
 STACKS_SIGNAL = 7  # SIGRTMIN + 7: no training framework uses it
+WORKER = "PACELINE_WORKER"  # the pid of the process that torchrun started, for those that it starts itself
 _PEERS_S = 30.0
 
 
@@ -133,6 +134,9 @@ class Agent:
         if not recorder.ends_step(optimizer):
             return
         if self._heartbeat is None:
+            if is_helper():
+                recorder.active = False
+                return
             self._heartbeat = self.begin()
             self.exchanges.meet(optimizer)
         self.optimizer = optimizer
@@ -279,6 +283,15 @@ class Agent:
             {name: value for name, value in fresh.__dict__.items() if name != "active"}
         )
         self.recorder.failed = self._failed
+
+
+def is_helper() -> bool:
+    """Whether a worker of torchrun has started this process for work of its own: an actor, an evaluator.
+
+    It may take optimizer steps, but in no group; measured, it would pass for a worker and be ended like one."""
+    worker = os.environ.get(WORKER)
+    by_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+    return by_torchrun and worker not in (None, str(os.getpid())) and not _in_group()
 
 
 def _in_group() -> bool:
