@@ -125,6 +125,7 @@ def test_a_sentence_begins_with_a_capital_unless_with_a_name():
     assert opening("neither slower nor dearer") == "Neither slower nor dearer"
     assert opening("fp32: 2 workers") == "fp32: 2 workers"
     assert opening("large: 2 workers") == "large: 2 workers"
+    assert opening("val_accuracy 0.9") == "val_accuracy 0.9"
 
 
 def test_of_configurations_whose_names_begin_alike_the_recommended_one_is_told():
@@ -136,3 +137,13 @@ def test_of_configurations_whose_names_begin_alike_the_recommended_one_is_told()
     assert (
         found["Batch, learning rate"].answer == "64 per worker; rule for the rate: sqrt, 5 epochs of warm-up"
     )
+
+
+def test_computing_that_takes_longer_only_within_its_interval_is_doubtful():
+    one, two = (
+        replace(p, wire_s=around(0.0), straggle_s=around(0.0), compute_s=Estimate(value, low, high, 3))
+        for p, value, low, high in zip(WEAK, (0.03, 0.04), (0.01, 0.039), (0.09, 0.041), strict=False)
+    )
+    line = lines(replace(TIMED, points=(one, two)))["What holds it back"]
+    assert line.answer.startswith("computing takes 40.0 ms (39.0-41.0 ms) instead of 30 ms (10-90 ms)")
+    assert line.standing == "doubtful"

@@ -143,7 +143,11 @@ def _parts(base: Profile, shown: Profile) -> Iterator[tuple[float, str, bool]]:
     longer_s = slower_computing_s(base, shown)
     if longer_s is not None and shown.compute_s and base.compute_s:
         now, alone = duration_range_text(shown.compute_s), duration_range_text(base.compute_s)
-        yield longer_s, f"computing takes {now} instead of {alone}", wide(shown.compute_s)
+        yield (
+            longer_s,
+            f"computing takes {now} instead of {alone}",
+            wide(shown.compute_s) or wide(base.compute_s),
+        )
 
 
 def _vague(part: Estimate) -> bool:

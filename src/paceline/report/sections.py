@@ -94,9 +94,9 @@ def sections_in_words(analysis: Analysis) -> tuple[Section, ...]:
 
 
 def opening(text: str) -> str:
-    """A sentence begins with a capital, unless with the name of a point or a setting (`fp32: 2 workers`)."""
+    """A sentence begins with a capital, unless with a name: of a point, a setting (`fp32: 2 workers`), a metric."""
     first = text.split(" ")[0]
-    named = first.endswith(":") or any(letter.isdigit() for letter in first)
+    named = first.endswith(":") or any(letter.isdigit() or letter == "_" for letter in first)
     return text if named else text[:1].upper() + text[1:]
 
 
