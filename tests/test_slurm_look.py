@@ -12,6 +12,7 @@ from paceline.cli.ready import asked_of
 from paceline.cli.slurm_cmd import slurm_bench
 from paceline.cli.study import bench_of
 from paceline.errors import PacelineError, UsageError
+from paceline.launch.slurm import SlurmLauncher
 from paceline.records import Allocation, Study, Workload
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import write_study
@@ -83,7 +84,9 @@ def test_nodes_are_asked_about_what_is_studied(kind):
 
 
 def test_a_probe_in_an_allocation_looks_at_its_nodes_with_the_words_of_a_study(allocation, capsys):
-    with pytest.raises(PacelineError, match=r"nothing was started: .* /bin/false could not be asked") as ended:
+    with pytest.raises(
+        PacelineError, match=r"nothing was started: .* /bin/false could not be asked"
+    ) as ended:
         probe(nodes="2", python="/bin/false")
     assert "node 0 (n1)" in ended.value.message
     assert "--load-module or --prologue" in ended.value.hint
@@ -103,6 +106,10 @@ def test_a_study_on_slurm_is_not_probed_on_the_login_node(tmp_path, monkeypatch)
     with pytest.raises(UsageError, match="takes its nodes from Slurm, and this is no allocation") as ended:
         probe(tmp_path)
     assert ended.value.hint == f"salloc --nodes 1 paceline probe {tmp_path}"
+
+
+def test_steps_have_the_desks_environment_where_a_job_was_given_none():
+    assert "--export=ALL" in SlurmLauncher("12", ("n1",), "10.0.0.1").srun(1, name="trial")
 
 
 def test_threads_of_a_probe_are_counted_on_the_nodes_and_not_where_salloc_was_typed(allocation, monkeypatch):

@@ -140,6 +140,8 @@ def test_quoting_of_a_request_is_undone_by_reading_it(value):
         (Allocation(options=("N 3",)), "not NAME=VALUE"),
         (Allocation(options=("--qos=x",)), "not NAME=VALUE"),
         (Allocation(options=("nodes=8",)), "decides --nodes itself"),
+        (Allocation(options=("wait",)), "decides --wait itself"),
+        (Allocation(options=("error=x.log",)), "decides --error itself"),
     ],
 )
 def test_what_no_script_can_hold_is_refused_by_name(asked, says):

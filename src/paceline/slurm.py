@@ -36,6 +36,10 @@ _OURS = {
     "signal",
     "requeue",
     "chdir",
+    "error",  # what the desk says there would be missing in its log
+    "wait",  # sbatch would not return
+    "test-only",
+    "wrap",
 }
 _LEAD_S = 60.0  # Slurm's clock for signals is a minute coarse
 

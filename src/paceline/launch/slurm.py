@@ -29,6 +29,7 @@ from paceline.slurm_state import JobState, node_trouble
 
 __all__ = ["SlurmLauncher"]
 
+_EXPORT = "--export=ALL"  # a job that was submitted with --export=NONE hands nothing to its steps otherwise
 _KILL_S = 30.0
 _LOOK_S = 0.5
 _RETURN_S = 600.0  # Slurm gives a silent node up after SlurmdTimeout, 300 s unless the site says otherwise
@@ -134,7 +135,7 @@ class SlurmLauncher:
             return None
         place = ["--jobid", self.job, "--nodelist", ",".join(nodes[1:]), "--nodes", str(len(nodes) - 1)]
         place += ["--ntasks", str(len(nodes) - 1)]
-        how = ["--ntasks-per-node", "1", "--overlap", "--mpi", "none", "--quiet"]
+        how = ["--ntasks-per-node", "1", "--overlap", "--mpi", "none", "--quiet", _EXPORT]
         code = [
             sys.executable,
             "-m",
@@ -161,7 +162,7 @@ class SlurmLauncher:
         count = ["--nodes", str(nodes), "--ntasks", str(nodes), "--ntasks-per-node", "1"]
         place = ["--jobid", self.job, "--nodelist", ",".join(self.nodes[:nodes])]
         how = ["--overlap", "--cpu-bind", "none", "--mpi", "none", "--kill-on-bad-exit=1", "--job-name", name]
-        return ["srun", *place, *count, *how]
+        return ["srun", *place, *count, *how, _EXPORT]
 
     def rendezvous(self, trial: Trial) -> Rendezvous:
         """Where the nodes of a trial meet: the first node, at a port that is free now."""
