@@ -1,7 +1,7 @@
 """Speed-up and efficiency against workers, as Vega-Lite specifications: plain data, nothing is drawn here.
 
 refused     a hatched region beyond the largest count that was measured or projected
-ideal       a dotted line: speed-up = workers / workers of the Baseline, efficiency 100 %
+ideal       a dotted line: speed-up = workers / workers of the Baseline, efficiency 100%
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Time against cost, as a Vega-Lite specification: what may be chosen, what is worth choosing, and the limits.
 
-measured    filled circles        projected   hollow diamonds        with bars for 90 % intervals both ways
+measured    filled circles        projected   hollow diamonds        with bars for 90% intervals both ways
 Pareto      a solid line through those than which none is both faster and cheaper
 limits      dashed lines at the deadline and the budget
 """

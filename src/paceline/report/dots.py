@@ -1,6 +1,6 @@
 """Dots on charts whose horizontal axis is workers: measured and projected values that nobody can mix up.
 
-measured    filled circles on a solid line, with a bar for the 90 % interval
+measured    filled circles on a solid line, with a bar for the 90% interval
 projected   hollow diamonds on a dashed line, in a band that fades outwards
 
 Lines that share a count stand a little apart there, so that no interval hides another.
