@@ -9,9 +9,12 @@ from paceline.report.advice import advice
 from paceline.report.answer_tables import projection_table
 from paceline.report.brief import brief
 from paceline.report.charts import scaling_figures
+from paceline.report.grid_charts import grid_figures
 from paceline.report.sections import opening
 from paceline.report.step_charts import split_figure
 from paceline.report.tables import scaling_table
+from paceline.table import read_table
+from paceline.table_analysis import table_analysis
 from tests.report_sample import FULL, OOM, WEAK, around, measured, projected
 
 TIMED = replace(FULL, points=WEAK, convergence=None, recommendations=())
@@ -147,3 +150,18 @@ def test_computing_that_takes_longer_only_within_its_interval_is_doubtful():
     line = lines(replace(TIMED, points=(one, two)))["What holds it back"]
     assert line.answer.startswith("computing takes 40.0 ms (39.0-41.0 ms) instead of 30 ms (10-90 ms)")
     assert line.standing == "doubtful"
+
+
+def test_a_table_of_several_batches_names_the_one_that_its_verdict_is_about():
+    rows = ["1,32,100,gloo", "2,32,110,gloo", "1,64,150,gloo", "2,64,160,gloo"]
+    table = "\n".join(["workers,per_worker_batch,step_ms,backend", *rows])
+    assert "(weak scaling, 64 per worker, gloo)" in table_analysis(read_table(table)).verdict
+    alone = "\n".join(["workers,per_worker_batch,step_ms", "1,32,100", "2,32,110"])
+    assert "(weak scaling)" in table_analysis(read_table(alone)).verdict
+
+
+def test_cells_of_a_grid_that_differ_little_have_nearly_one_colour():
+    points = tuple(measured(n, 0.9, batch=batch) for n in (1, 2) for batch in (32, 64))
+    (step, *_) = grid_figures(replace(TIMED, points=points))
+    assert step.spec["layer"][0]["encoding"]["color"]["scale"]["zero"] is True
+    assert "from 0" in step.caption

@@ -86,6 +86,21 @@ def test_sections_come_in_the_order_of_reading_and_only_with_data(full):
     assert re.findall(r"<h2 id=[^>]*>([^<]*)</h2>", empty) == ["Provenance", "What the words mean"]
 
 
+def test_many_thresholds_show_those_that_do_not_hold_and_fold_the_others(without_pictures):
+    one = FULL.thresholds[0]
+    many = [replace(one, message=f"line {i}", holds=i > 1) for i in range(12)]
+    made = page([("", replace(FULL, thresholds=tuple(many)))])
+    above, folded = made.split('<details class="held">')
+    assert "10 more hold" in folded
+    assert ("line 1<" in above, "line 2<" in above, "line 2<" in folded) == (True, False, True)
+    assert '<details class="held">' not in page([("", FULL)])
+
+
+def test_a_sentence_that_begins_with_a_number_is_not_part_of_the_heading(without_pictures):
+    made = page([("", replace(FULL, verdict="Use 2 workers: 1.5x. 64 are foreseen to pay."))])
+    assert re.search(r"<h1[^>]*>([^<]*)</h1>", made)[1] == "Use 2 workers: 1.5x."
+
+
 def test_findings_say_number_threshold_and_next_command(full):
     text = Reader(full).text
     assert "seen 2, threshold 3" in text

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from paceline.answers import Answers, Ask, Cluster, answers
 from paceline.check_table import table_findings
+from paceline.curve import series
 from paceline.doubling import told_curve
 from paceline.measured import data_set_size, profiles_of
 from paceline.observe import Setting
@@ -69,10 +70,7 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding], found: Ans
     if len({profile.point.workers for profile in curve}) == 1:
         only = workers_text(curve[0].point.workers)
         return f"{only} only: one count says nothing about scaling, measure another."
-    where = ", ".join(value for _, value in curve[0].point.varied)
-    text = with_outlook(
-        scaling_text(curve, which=f", {where}" if where else ""), found.recommendations, profiles
-    )
+    text = with_outlook(scaling_text(curve, which=_which(curve, profiles)), found.recommendations, profiles)
     voids = [f for f in findings if f.level == "void"]
     if voids:
         which = "One of the figures" if len(voids) == 1 else f"{len(voids)} of the figures"
@@ -80,6 +78,17 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding], found: Ans
     if len({profile.point.varied for profile in profiles}) == 1:
         text += _outlook(curve[-1], found, kind)
     return text
+
+
+def _which(curve: Sequence[Profile], profiles: Sequence[Profile]) -> str:
+    """What sets the Curve of the sentence apart from the others of the table: batch, backend, varied columns."""
+    point = curve[0].point
+    values = [value for _, value in point.varied]
+    if len({series(profile.point) for profile in profiles}) > 1:
+        weak, strong = f"{point.per_worker_batch} per worker", f"global batch {point.global_batch}"
+        batch = (weak if point.scaling == "weak" else strong) if point.global_batch else ""
+        values = [batch, point.backend or "", *values]
+    return "".join(f", {value}" for value in values if value)
 
 
 def _outlook(top: Profile, found: Answers, kind: TimeKind) -> str:

@@ -102,7 +102,7 @@ def _figures(
             1.0,
             _number,
         ),
-        ("memory", "Peak memory", "GB", lambda p: p.peak_memory_bytes, 1e-9, lambda e: bytes_text(e.value)),
+        ("memory", "Peak memory", "bytes", lambda p: p.peak_memory_bytes, 1.0, lambda e: bytes_text(e.value)),
     )
     found = []
     for name, title, measure, quantity, scale, text in wanted:
@@ -110,7 +110,8 @@ def _figures(
         if any(row["value"] is not None for row in rows):
             caption = (
                 f"{title} ({measure}) for each {y.name} ({y.unit}, vertical) and {x.name} ({x.unit}, horizontal)"
-                f"{where}. A cell without a measurement says how its trials ended."
+                f"{where}. The fuller the colour, the larger, from 0. A cell without a measurement says how its "
+                "trials ended."
             )
             named = f"{title} by {_short(y)} and {_short(x)}"
             spec = _spec(rows, x, y)
@@ -138,7 +139,7 @@ def _spec(rows: Sequence[dict[str, object]], x: _Axis, y: _Axis) -> Spec:
     shade: Spec = {
         "field": "value",
         "type": "quantitative",
-        "scale": {"range": [_PALE, SKY]},
+        "scale": {"range": [_PALE, SKY], "zero": True},  # else 371 beside 375 would look like 0 beside all
         "legend": None,
     }
     down = "descending" if all(isinstance(row["y"], int) for row in rows) else None
