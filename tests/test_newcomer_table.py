@@ -38,3 +38,22 @@ def test_a_count_that_ran_out_of_memory_is_neither_foreseen_nor_to_be_measured_n
     assert [r.rule for r in analysis.refusals if r.workers == 8] == ["failed"]
     assert not any("measure 8 workers" in r.text for r in analysis.recommendations)
     assert not any("measure 8 workers" in r.would_help for r in analysis.refusals)
+
+
+def test_the_fitted_line_is_relative_to_what_the_points_are_relative_to():
+    """The strong line of this table begins at 2 workers; its Baseline, 1 worker, belongs to the weak line."""
+    table = "gpus,per_gpu_batch,epoch_s\n1,32,272\n2,32,153\n4,32,80\n2,16,274\n4,8,242\n"
+    analysis = table_analysis(read_table(table))
+    strong = next(p for p in analysis.points if p.point.id == "w2-b16")
+    line = next(
+        x for x in analysis.fit.lines if x.baseline == "w2-b16" and x.method == "log-log"
+    )  # exact on two points
+    assert strong.efficiency_ratio.value == pytest.approx(272 / 274 / 2)
+    assert line.efficiency_ratio[0] == pytest.approx(strong.efficiency_ratio.value)
+    assert line.speedup[0] == pytest.approx(strong.speedup.value)
+
+
+def test_the_next_measurement_promises_no_narrower_interval_than_a_fit_can_have():
+    analysis = table_analysis(read_table("workers,step_ms,batch\n1,210,64\n2,224,64\n4,251,64\n"))
+    following = next(r for r in analysis.recommendations if r.goal == "next-measurement")
+    assert float(following.text.rsplit("about ", 1)[1].removesuffix("x")) >= 1.3

@@ -214,14 +214,16 @@ def _next_measurement(
     ]
     if not tried:
         return None
-    logs = np.log(draws(law, [aim, *tried]).time_s)
+    drawn = draws(law, [aim, *tried])
+    logs = np.log(drawn.time_s)
     centred = logs - logs.mean(axis=0)
     variance = centred.var(axis=0)
     covariance = (centred[:, [0]] * centred).mean(axis=0)
     left = 1.0 - covariance[1:] ** 2 / (variance[0] * (variance[1:] + MEASUREMENT_SD**2))
     best = int(np.argmin(left))
     now = float(np.exp(2 * 1.645 * np.sqrt(variance[0])))
-    then = float(np.exp(2 * 1.645 * np.sqrt(variance[0] * max(float(left[best]), 0.0))))
+    kept = float(drawn.discrepancy[0]) ** 2  # what no structure explains widens the next interval as well
+    then = min(now, float(np.exp(2 * 1.645 * np.sqrt(variance[0] * max(float(left[best]), 0.0) + kept))))
     chosen = tried[best]
     where = f" on {chosen.nodes} nodes" if chosen.nodes > 1 else ""
     return Recommendation(

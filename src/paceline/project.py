@@ -47,6 +47,7 @@ class Draws:
     time_s: Array
     units: Array  # steps that the time covers
     fixed_s: Array  # [samples]: the part of the time that no worker count changes
+    discrepancy: Array  # [settings]: the deviation of log time that no measurement takes away
 
 
 def draws(law: Law, settings: Sequence[Setting]) -> Draws:
@@ -68,7 +69,7 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
         time, _ = log_time(member.theta[1:], rows, member.structure, law.observed.overlap, law.practice)
         logs.append(np.repeat(time, _COPIES, axis=0) + spread * np.tile(shared, (len(time), 1)))
         fixed.append(np.repeat(np.exp(member.theta[1:, NAMES.index("fixed")]), _COPIES))
-    return Draws(tuple(settings), np.exp(np.concatenate(logs)), rows.units, np.concatenate(fixed))
+    return Draws(tuple(settings), np.exp(np.concatenate(logs)), rows.units, np.concatenate(fixed), parts[0])
 
 
 def estimate_of(samples: Array, n: int) -> Estimate:

@@ -17,7 +17,7 @@ from paceline.baselines import baseline_times
 from paceline.fit import Law
 from paceline.observe import Observed, Setting
 from paceline.project import draws
-from paceline.records import FittedLine, Point, Projection
+from paceline.records import FittedLine, Point, Profile, Projection
 from paceline.step_law import Array
 
 __all__ = ["fitted_lines"]
@@ -42,7 +42,8 @@ def _line(point: Point) -> tuple[object, ...]:
 def _lines_of(
     law: Law, everything: Observed, own: Sequence[int], projected: Sequence[Projection]
 ) -> list[FittedLine]:
-    base = everything.profiles[own[0]].point  # profiles ascend in workers
+    lowest = everything.profiles[own[0]]  # profiles ascend in workers
+    base = lowest.point
     settings = {
         (p.workers, p.nodes): Setting(p.workers, p.nodes, p.per_worker_batch)
         for p in [everything.profiles[i].point for i in own]
@@ -65,18 +66,21 @@ def _lines_of(
     for name, times in baseline_times(seen, list(work), [float(n) for n in counts]).items():
         curves[name] = None if times is None else np.asarray(times)
     return [
-        _fitted(base, name, counts, first / times)
+        _fitted(lowest, name, counts, first / times)
         for name, times in curves.items()
         if times is not None and np.all(np.isfinite(times)) and np.all(times > 0)
     ]
 
 
-def _fitted(base: Point, method: str, counts: Sequence[int], speedup: Array) -> FittedLine:
-    more = np.array(counts) / base.workers
+def _fitted(lowest: Profile, method: str, counts: Sequence[int], gain: Array) -> FittedLine:
+    """Gains over the lowest count, as speed-up: that count's own Baseline may lie on another line."""
+    more = np.array(counts) / lowest.point.workers
+    speedup = lowest.speedup.value if lowest.speedup else 1.0
+    efficiency = lowest.efficiency_ratio.value if lowest.efficiency_ratio else 1.0
     return FittedLine(
-        base.id,
+        lowest.point.id,
         method,
         tuple(counts),
-        tuple(float(x) for x in speedup),
-        tuple(float(x) for x in speedup / more),
+        tuple(float(x) for x in gain * speedup),
+        tuple(float(x) for x in gain / more * efficiency),
     )
