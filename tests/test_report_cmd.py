@@ -9,6 +9,7 @@ import pytest
 
 from paceline.analysis_json import analysis_data
 from paceline.cli import report_cmd
+from paceline.cli.main import exit_code
 from paceline.records import Analysis
 from paceline.report import draw
 from paceline.store.paths import StudyFolder
@@ -95,16 +96,18 @@ def test_figures_come_in_three_forms_and_latex_names_them(folder):
         ((), "Missing argument"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_one_thing_to_do(folder, args, said):
+def test_a_mistake_is_one_sentence_and_one_thing_to_do(folder, monkeypatch, capsys, args, said):
     (folder / "broken.json").write_text("{")
     (folder / "list.json").write_text("[]")
     (folder / "empty").mkdir()
-    done = desk("report", *args, cwd=folder)
-    assert done.returncode == 1
-    assert said in done.stderr
-    assert "  try: " in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(draw, "can_draw", lambda: False)
+    assert exit_code(["report", *args]) == 1
+    printed = capsys.readouterr()
+    assert said in printed.err
+    assert "  try: " in printed.err
+    assert "Traceback" not in printed.err
+    assert printed.out == ""
 
 
 def test_a_study_writes_its_report_and_says_where(tmp_path):

@@ -38,8 +38,8 @@ def write_bytes(path: Path, content: bytes) -> None:
             beside.unlink()
         if isinstance(problem, FileNotFoundError):
             raise StudyError(
-                f"{path.parent} is gone: it was moved or removed meanwhile",
-                hint="paceline study FOLDER, where the study is now, goes on",
+                f"cannot write {path}: {path.parent} is not there, or was moved meanwhile",
+                hint="make that folder, or name it where it is now: a study goes on there",
             ) from problem
         raise StudyError(f"cannot write {path}: {problem.strerror}", hint=remedy(problem)) from problem
 
