@@ -348,7 +348,8 @@ def started(*words, cwd):
 
 
 def test_one_process_without_a_launcher_learns_the_drawn_digits(tmp_path):
-    done = started("paceline_workloads.mnist", "--epochs", "1", "--metrics", "m.jsonl", cwd=tmp_path)
+    asked = ("--epochs", "1", "--max-steps", "100", "--metrics", "m.jsonl")
+    done = started("paceline_workloads.mnist", *asked, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "generated digits, not on MNIST" in done.stdout
     last = json.loads((tmp_path / "m.jsonl").read_text().splitlines()[1])
