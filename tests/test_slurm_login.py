@@ -1,6 +1,7 @@
 """A study on Slurm from a login node that is not as expected, with stand-ins for Slurm's commands."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -32,9 +33,9 @@ def login(tmp_path, monkeypatch):
     return put
 
 
-def handed_in(folder):
+def handed_in(folder, study=STUDY):
     study_on_slurm(
-        StudyFolder(folder), STUDY, bench=bench_of(STUDY, threads=1), retry_failed=False, json=False
+        StudyFolder(folder), study, bench=bench_of(study, threads=1), retry_failed=False, json=False
     )
 
 
@@ -43,6 +44,16 @@ def test_nothing_is_submitted_where_nobody_would_hear_of_the_job(login, tmp_path
     login("squeue", "exit 0")
     with pytest.raises(UsageError, match="1 trial to go, and scontrol is not in PATH here"):
         handed_in(tmp_path / "s")
+    assert not (tmp_path / "submitted").exists()
+
+
+def test_a_script_that_is_not_there_does_not_wait_in_the_queue(login, tmp_path):
+    login("sbatch", f"touch {tmp_path}/submitted; echo 12")
+    login("squeue", "exit 0")
+    login("scontrol", "exit 1")
+    study = replace(STUDY, workload=Workload("script", "nosuch.py"), directory=str(tmp_path))
+    with pytest.raises(UsageError, match=r"there is no script .*nosuch"):
+        handed_in(tmp_path / "s", study)
     assert not (tmp_path / "submitted").exists()
 
 

@@ -95,6 +95,7 @@ def study_on_slurm(
         _say(f"{job_name(folder, study)} is under way: {status_text(job)}")
     elif todo:
         _refuse_without_slurm(folder, len(todo), again=again)
+        _refuse_no_script(study)
         if job is not None:
             _say(f"{ended_text(job, left=len(todo))}; submitting again")
         print_plan(folder, study, results=kept, bench=bench, file=sys.stderr)
@@ -126,6 +127,16 @@ def _refuse_without_slurm(folder: StudyFolder, left: int, *, again: str) -> None
         raise UsageError(
             f"{folder.root} is a study on Slurm with {trials}, and {' and '.join(lacking())} is not in PATH here",
             hint="add the folder of Slurm's commands to PATH, where compute nodes find it too",
+        )
+
+
+def _refuse_no_script(study: Study) -> None:
+    """A script that is not there would be found out after hours in the queue."""
+    path = os.path.join(study.directory or ".", study.workload.name)
+    if study.workload.kind == "script" and not os.path.isfile(path):
+        raise UsageError(
+            f"there is no script {path}, and a job would wait in the queue to find that out",
+            hint="correct its name; where only compute nodes have it, --emit sbatch, and submit that script yourself",
         )
 
 
