@@ -10,6 +10,7 @@ from paceline.report.answer_tables import projection_table
 from paceline.report.brief import brief
 from paceline.report.charts import scaling_figures
 from paceline.report.grid_charts import grid_figures
+from paceline.report.point_charts import bus_figure
 from paceline.report.sections import opening
 from paceline.report.step_charts import split_figure
 from paceline.report.tables import scaling_table
@@ -165,3 +166,9 @@ def test_cells_of_a_grid_that_differ_little_have_nearly_one_colour():
     (step, *_) = grid_figures(replace(TIMED, points=points))
     assert step.spec["layer"][0]["encoding"]["color"]["scale"]["zero"] is True
     assert "from 0" in step.caption
+
+
+def test_an_interval_that_does_not_fit_is_said_to_be_cut_off():
+    wild = replace(WEAK[1], bus_bytes_per_s=Estimate(1e9, 1e8, 9e9, 2))
+    assert "cut off" in bus_figure(replace(TIMED, points=(WEAK[0], wild))).caption
+    assert "cut off" not in bus_figure(TIMED).caption

@@ -13,7 +13,7 @@ from math import log2, sqrt
 from paceline.records import Analysis, Profile, Scaling
 from paceline.refuse import wide
 from paceline.report.document import Figure, Spec
-from paceline.report.dots import Dot, continued, diamonds, dots_chart, first_lines, line_names
+from paceline.report.dots import Dot, continued, cut_off, diamonds, dots_chart, first_lines, line_names
 from paceline.report.fit_layers import fit_layers
 from paceline.report.series import lines, projected_lines, scalings, told_line
 from paceline.report.theme import GRID, INK, MUTED, whole, worker_axis
@@ -88,7 +88,7 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
     return Figure(
         f"speedup-{mode}",
         title,
-        caption + _cut_off(measured, frame) + left,
+        caption + cut_off(measured, frame.low, frame.high) + left,
         _chart(layers, frame, axis, title),
     )
 
@@ -123,7 +123,7 @@ def _efficiency(analysis: Analysis, mode: Scaling) -> Figure | None:
     return Figure(
         f"efficiency-{mode}",
         title,
-        caption + _cut_off(measured, frame) + left,
+        caption + cut_off(measured, frame.low, frame.high) + left,
         _chart(layers, frame, axis, title),
     )
 
@@ -256,11 +256,3 @@ def _explained(measured: Sequence[Dot], projected: Sequence[Dot], analysis: Anal
         text += f" At {counts_text(vague)} workers the projection is an order of magnitude, no more."
     hatched = bool(_beyond(analysis, [*measured, *projected]))
     return text + (" Hatched: refused, see why below." if hatched else "")
-
-
-def _cut_off(dots: Sequence[Dot], frame: _Frame) -> str:
-    ends = [(dot.value.low, dot.value.high) for dot in dots]
-    cut = any((low or frame.low) < frame.low or (high or 0) > frame.high for low, high in ends)
-    return (
-        " Intervals that reach beyond the frame are cut off there; the table has their ends." if cut else ""
-    )

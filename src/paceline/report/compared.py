@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from paceline.records import Analysis, Estimate, Profile
 from paceline.report.cells import speedup_cells
 from paceline.report.document import Column, Figure, Section, Spec, Table
-from paceline.report.dots import Dot, dots_chart, first_lines
+from paceline.report.dots import Dot, cut_off, dots_chart, first_lines
 from paceline.report.series import series_names
 from paceline.report.theme import whole, worker_axis
 from paceline.units import estimate_text, percent_text
@@ -81,7 +81,9 @@ def _figure(
         f"{title} ({unit}) against workers (count, doubling scale), one line per study. Circles: measured, with 90% "
         "intervals over launches."
     )
-    return Figure(f"compared-{name}", title, caption + left, whole(spec, description=title))
+    return Figure(
+        f"compared-{name}", title, caption + cut_off(dots, 0.0, top) + left, whole(spec, description=title)
+    )
 
 
 def _line(study: str, line: str, *, alone: bool) -> str:

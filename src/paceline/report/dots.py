@@ -15,7 +15,7 @@ from paceline.records import Estimate
 from paceline.report.document import Spec
 from paceline.report.theme import COLOURS, INK, colour, toggled
 
-__all__ = ["Dot", "continued", "diamonds", "dots_chart", "first_lines", "line_names"]
+__all__ = ["Dot", "continued", "cut_off", "diamonds", "dots_chart", "first_lines", "line_names"]
 
 _MOST_LABELS = 8
 _APART = 1.03  # from one line to the next, as a factor on the doubling scale
@@ -170,6 +170,14 @@ def first_lines(dots: Sequence[Dot], *, keep: str | None = None) -> tuple[list[D
         shown = [*shown[:-1], keep]
         left = f" {len(shown)} of {len(names)} lines, that of the verdict among them; the table has all."
     return [dot for dot in dots if dot.line in shown], left
+
+
+def cut_off(dots: Sequence[Dot], bottom: float, top: float) -> str:
+    """A sentence for the caption where an interval does not fit between bottom and top."""
+    ends = [(dot.value.low, dot.value.high) for dot in dots]
+    if any((bottom if low is None else low) < bottom or (high or 0) > top for low, high in ends):
+        return " Intervals that reach beyond the frame are cut off there; the table has their ends."
+    return ""
 
 
 def line_names(dots: Sequence[Dot]) -> list[str]:

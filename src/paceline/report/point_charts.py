@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from paceline.records import Analysis, Estimate, Profile
 from paceline.report.document import Figure, Spec
-from paceline.report.dots import Dot, dots_chart, first_lines
+from paceline.report.dots import Dot, cut_off, dots_chart, first_lines
 from paceline.report.series import series_names
 from paceline.report.theme import BYTES_LABEL, VERMILLION, whole, worker_axis
 from paceline.units import bytes_text, percent_text, rate_text
@@ -104,4 +104,4 @@ def _against_workers(
         y = {**y, "axis": {"tickCount": 5, "labelExpr": BYTES_LABEL + " + '/s'"}}
     encoding: Spec = {"x": worker_axis(counts), "y": y}
     spec: Spec = {"width": _WIDTH, "height": _HEIGHT, "encoding": encoding, "layer": layers}
-    return Figure(name, title, caption + left, whole(spec, description=title))
+    return Figure(name, title, caption + cut_off(dots, 0.0, top) + left, whole(spec, description=title))
