@@ -22,7 +22,7 @@ demo: .venv/.installed
 
 # what may share the machine runs two at a time, then what times something runs alone
 test: .venv/.installed
-	$(BIN)/python -m pytest -m 'not slow and not alone' -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m 'not slow and not alone' -n 2 --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m 'not slow and alone' $$(grep -l pytest.mark.alone tests/test_*.py)
 
 test-all: .venv/.installed

@@ -23,6 +23,31 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# what starts many processes of its own, the longest first; the others take seconds
+LONGEST = (
+    "test_slurm",
+    "test_faults",
+    "test_kill",
+    "test_accuracy_cli",
+    "test_cli",
+    "test_nodes",
+    "test_agent_guest",
+    "test_agent_scripts",
+    "test_train_cli",
+    "test_horovod_hosts",
+    "test_horovod_migrate",
+    "test_recipe",
+    "test_workloads",
+    "test_report_cmd",
+    "test_report_any",
+    "test_table",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Files that take long come first: a long one that came last would run while the other core has nothing to do."""
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
 
 @pytest.fixture
 def gate():

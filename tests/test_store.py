@@ -165,7 +165,7 @@ def test_a_copy_of_a_trial_is_not_counted_twice(folder, agent):
 
 
 def test_a_study_that_was_moved_meanwhile_is_said_to_be_gone(tmp_path):
-    with pytest.raises(StudyError, match="cannot write .* is not there, or was moved meanwhile"):
+    with pytest.raises(StudyError, match=r"cannot write .* is not there, or was moved meanwhile"):
         write_text(tmp_path / "moved" / "plan.json", "{}")
 
 
