@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paceline.analyze import study_analysis
 from paceline.check import study_findings
@@ -55,6 +57,20 @@ def test_weak_scaling_at_the_same_step_time_is_perfect():
     assert two.efficiency_ratio.value == pytest.approx(1.0)
     assert two.throughput_per_s.value == pytest.approx(64 / 0.1, rel=0.01)
     assert one.speedup.value == 1.0
+
+
+@given(st.lists(st.tuples(st.floats(0.05, 0.5), st.floats(1e-4, 0.04)), min_size=1, max_size=6))
+def test_the_parts_of_a_step_add_up_however_launches_differ(seen):
+    at = points(study())[2]
+    trials = [
+        steady(2, step_s, point=at, repeat=k, wait_s=wait_s) for k, (step_s, wait_s) in enumerate(seen, 1)
+    ]
+    found = curve(groups_of(study((2,)), trials))[0]
+    assert found.compute_s.value + found.wire_s.value + found.straggle_s.value == pytest.approx(
+        found.step_s.value
+    )
+    for part in (found.compute_s, found.wire_s, found.straggle_s):
+        assert part.low is None or part.low <= part.value <= part.high
 
 
 def test_the_batch_that_was_seen_is_filled_in():

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean, median
 
 from paceline.records import Estimate, Point, Profile, Scaling, Split, State, TrialResult
 from paceline.split import split
@@ -64,20 +64,21 @@ def _profile(group: Launches) -> Profile:
     splits = group.splits
     if not splits:
         return Profile(group.point, state, reason, trials=len(group.results))
-    workers = group.point.workers
+    workers, middle = group.point.workers, _middle(splits)
+    seen = next((s for s in (*middle, *splits) if s.buckets), middle[0])
     return Profile(
         point=group.point,
         state=state,
         reason=reason,
         trials=len(splits),
         step_s=estimate([s.step_s for s in splits]),
-        compute_s=_positive([s.compute_s for s in splits]),
-        exposed_s=_from_zero([s.exposed_s for s in splits]),
-        wire_s=_from_zero([s.wire_s for s in splits]),
-        straggle_s=_from_zero([s.straggle_s for s in splits]),
-        hidden_s=_from_zero([s.hidden_s for s in splits]),
-        input_s=_from_zero([s.input_s for s in splits]),
-        optimizer_s=_positive([s.optimizer_s for s in splits]),
+        compute_s=_part(_positive([s.compute_s for s in splits]), [s.compute_s for s in middle]),
+        exposed_s=_part(_from_zero([s.exposed_s for s in splits]), [s.exposed_s for s in middle]),
+        wire_s=_part(_from_zero([s.wire_s for s in splits]), [s.wire_s for s in middle]),
+        straggle_s=_part(_from_zero([s.straggle_s for s in splits]), [s.straggle_s for s in middle]),
+        hidden_s=_part(_from_zero([s.hidden_s for s in splits]), [s.hidden_s for s in middle]),
+        input_s=_part(_from_zero([s.input_s for s in splits]), [s.input_s for s in middle]),
+        optimizer_s=_part(_positive([s.optimizer_s for s in splits]), [s.optimizer_s for s in middle]),
         throughput_per_s=estimate(_throughputs(group)) if _throughputs(group) else None,
         exchanged_bytes_per_step=_from_zero([s.exchanged_bytes_per_step for s in splits]),
         bus_bytes_per_s=_positive([_bus_rate(s, workers) for s in splits]),
@@ -85,8 +86,8 @@ def _profile(group: Launches) -> Profile:
             [None if s.peak_memory_bytes is None else float(s.peak_memory_bytes) for s in splits]
         ),
         overhead_s=_positive([s.overhead_s for s in splits]),
-        buckets=splits[-1].buckets,
-        backward_end_s=splits[-1].backward_end_s,
+        buckets=seen.buckets,
+        backward_end_s=seen.backward_end_s,
         cpu_ratio=share_over(group.uses, lambda use: use.cpu_ratio),
         gpu_ratio=share_over(group.uses, lambda use: use.gpu_ratio),
         gpu_memory_bytes=use_over(group.uses, lambda use: use.gpu_memory_bytes),
@@ -95,8 +96,28 @@ def _profile(group: Launches) -> Profile:
         throttled_ratio=_from_zero([use.throttled_ratio for use in group.uses]),
         own_s_by_worker=_own_s_by_worker(splits),
         step_noise_s=_from_zero([s.step_noise_s for s in splits]),
-        timeline=timeline(splits[-1].buckets, splits[-1].busy_s),
+        timeline=timeline(seen.buckets, seen.busy_s),
     )
+
+
+def _middle(splits: Sequence[Split]) -> tuple[Split, ...]:
+    """The launch whose step is the median, or the two around it."""
+    ordered = sorted(splits, key=lambda part: part.step_s)
+    return tuple(ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1])
+
+
+def _part(over: Estimate | None, middle: Sequence[float | None]) -> Estimate | None:
+    """A part of the step as the launch of the median step has it, so that parts add up; the interval is over launches.
+
+    The medians of parts, each from another launch, may be far from adding up where launches differ."""
+    known = [value for value in middle if value is not None]
+    if over is None or len(known) < len(middle):
+        return over
+    value = fmean(known)
+    low, high = (
+        None if edge is None else pick(edge, value) for edge, pick in ((over.low, min), (over.high, max))
+    )
+    return Estimate(value, low, high, over.n)
 
 
 def _own_s_by_worker(splits: Sequence[Split]) -> tuple[float, ...]:

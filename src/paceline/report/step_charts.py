@@ -58,7 +58,7 @@ def split_figure(analysis: Analysis) -> Figure | None:
         f"Time of one step ({unit}) by point, laid out as the step runs. Compute is what the step would cost if "
         "exchange were free and nobody waited; input and optimizer are parts of it. Straggle is waiting for late "
         "workers, wire is waiting for the network. The thin bar is exchange hidden under computation: it costs no "
-        "time. Upright line: the step. Each is a median over launches, so parts need not add up to the step exactly."
+        "time. Upright line: the step. The step is the median over launches, its parts are those of that launch."
     )
     if unsound:
         caption += " (?): parts that contradict one another; only the step itself is sound, see the findings."

@@ -69,8 +69,8 @@ def split_table(analysis: Analysis) -> Table | None:
     factor, unit = time_unit([p.step_s.value for p in split if p.step_s])
     columns = tuple(Column(f"{name.removesuffix('_s')} ({unit})") for name in _SPLIT)
     caption = (
-        "Parts of one step: step = compute + straggle + wire in every launch; medians over launches need not add "
-        "up. Input and optimizer are parts of compute; hidden runs under compute."
+        "Parts of one step: step = compute + straggle + wire, those of the launch with the median step. "
+        "Input and optimizer are parts of compute; hidden runs under compute."
     )
     return _by_point(
         "split",
