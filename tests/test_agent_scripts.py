@@ -69,7 +69,7 @@ def test_sharded_training_gives_step_time_memory_and_bytes(tmp_path):
 
 
 def test_a_one_process_script_is_measured_at_one_worker(tmp_path):
-    _, split = measured(tmp_path, "alone.py", workers=1)
+    _, split = measured(tmp_path, "alone.py", workers=1, launcher=WarmLauncher())
     assert split.compute_s == split.step_s
     assert split.wire_s == split.straggle_s == 0.0
     assert split.per_worker_batch == 16
