@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from paceline.analyze import study_analysis
 from paceline.backends import refused_points
+from paceline.cli.ready import refuse_no_script
+from paceline.errors import UsageError
 from paceline.launch.facts import Subject, facts_of_this_node
 from paceline.launch.route import way_at
 from paceline.plan import points_of
@@ -242,3 +244,13 @@ def test_doubts_of_preflight_are_findings_of_the_study_and_voids_let_nothing_run
     cores = Finding("cores-too-few", "doubt", "few")
     findings = study_analysis(STUDY, (), {}, preflight=[void, doubt, cores]).findings
     assert [finding for finding in findings if finding in (doubt, void, cores)] == [doubt, cores]
+
+
+def test_a_script_that_is_not_there_is_refused_with_the_one_that_was_meant(tmp_path):
+    (tmp_path / "train.py").touch()
+    asked = Study(Workload("script", "trian.py"), workers=(1,), directory=str(tmp_path))
+    with pytest.raises(UsageError, match=r"there is no script .*trian\.py") as refusal:
+        refuse_no_script(asked)
+    assert "train.py, perhaps" in refusal.value.hint
+    refuse_no_script(replace(asked, workload=Workload("script", "train.py")))
+    refuse_no_script(replace(asked, workload=Workload("module", "trian")))

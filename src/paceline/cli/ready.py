@@ -10,11 +10,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 
 from paceline.backends import refused_points
 from paceline.cli.gather import assembled, opened, say_ways
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, UsageError
 from paceline.launch.gate import Member
 from paceline.launch.inspection import Asked, inspected
 from paceline.launch.nodes import NodesLauncher
@@ -28,7 +30,7 @@ from paceline.store.paths import StudyFolder
 from paceline.store.preflight_file import write_preflight
 from paceline.store.trial_files import read_results
 
-__all__ = ["asked_of", "judged", "ready", "refusal_of"]
+__all__ = ["asked_of", "judged", "ready", "refusal_of", "refuse_no_script"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ def ready(
     if not todo:
         yield bench
         return
+    refuse_no_script(study)
     look = _Look(folder, study, asked_of(study, bench))
     nodes = max(trial.point.nodes for trial in todo)
     if nodes == 1:
@@ -69,6 +72,17 @@ def ready(
             refusal=partial(refusal_of, refused, launcher.refusal),
             left_out=frozenset(refused),
         )
+
+
+def refuse_no_script(study: Study, more: str = "") -> None:
+    """A script that is not there would be found out by every trial, or after hours in a queue."""
+    path = Path(study.directory or ".", study.workload.name)
+    if study.workload.kind != "script" or path.is_file():
+        return
+    beside = [file.name for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
+    alike = get_close_matches(path.name, beside, n=1)
+    hint = f"{path.with_name(alike[0])}, perhaps" if alike else "correct its path"
+    raise UsageError(f"there is no script {path}", hint=hint + more)
 
 
 def asked_of(study: Study, bench: Bench) -> Asked:

@@ -12,7 +12,7 @@ from functools import partial
 from paceline.cli.allocation import launcher_here, nodes_seen
 from paceline.cli.plan_text import print_plan
 from paceline.cli.progress import progress_listener
-from paceline.cli.ready import asked_of, judged, refusal_of
+from paceline.cli.ready import asked_of, judged, refusal_of, refuse_no_script
 from paceline.cli.slurm_options import inside_allocation
 from paceline.cli.slurm_task import measure_share
 from paceline.cli.study import finish, measure, refuse_nothing, terminated_like_interrupted
@@ -95,7 +95,7 @@ def study_on_slurm(
         _say(f"{job_name(folder, study)} is under way: {status_text(job)}")
     elif todo:
         _refuse_without_slurm(folder, len(todo), again=again)
-        _refuse_no_script(study)
+        refuse_no_script(study, "; where only compute nodes have it, --emit sbatch, and submit that yourself")
         if job is not None:
             _say(f"{ended_text(job, left=len(todo))}; submitting again")
         print_plan(folder, study, results=kept, bench=bench, file=sys.stderr)
@@ -127,16 +127,6 @@ def _refuse_without_slurm(folder: StudyFolder, left: int, *, again: str) -> None
         raise UsageError(
             f"{folder.root} is a study on Slurm with {trials}, and {' and '.join(lacking())} is not in PATH here",
             hint="add the folder of Slurm's commands to PATH, where compute nodes find it too",
-        )
-
-
-def _refuse_no_script(study: Study) -> None:
-    """A script that is not there would be found out after hours in the queue."""
-    path = os.path.join(study.directory or ".", study.workload.name)
-    if study.workload.kind == "script" and not os.path.isfile(path):
-        raise UsageError(
-            f"there is no script {path}, and a job would wait in the queue to find that out",
-            hint="correct its name; where only compute nodes have it, --emit sbatch, and submit that script yourself",
         )
 
 
