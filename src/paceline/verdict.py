@@ -94,7 +94,11 @@ def _once(curve: Sequence[Profile], findings: Sequence[Finding], text: str) -> s
     counts = [workers_text(p.point.workers) for p in curve if p.point.id in once]
     if not counts or not text.startswith(("Use ", "Stay ")):
         return ""
-    which = "Each count was" if len(counts) == len(curve) else f"{' and '.join(counts)} were"
+    which = (
+        "Each count was"
+        if len(counts) == len(curve)
+        else " and ".join(counts) + (" was" if counts == ["1 worker"] else " were")
+    )
     return f" {which} launched once, and launches differ by 1-10%: {_SURER}."
 
 

@@ -80,9 +80,8 @@ def _launches(measured: Sequence[Profile]) -> Iterator[Threshold]:
     counts = [(step.n, profile.point.id) for profile in measured if (step := profile.step_s) is not None]
     if counts:
         fewest, where = min(counts)
-        message = (
-            f"every point was launched {fewest} times or more (fewest: {where}), {FEWEST_LAUNCHES} are enough"
-        )
+        often = "once" if fewest == 1 else f"{fewest} times"
+        message = f"every point was launched {often} or more (fewest: {where}), {FEWEST_LAUNCHES} are enough"
         yield Threshold("launches", message, float(fewest), float(FEWEST_LAUNCHES), fewest >= FEWEST_LAUNCHES)
 
 
