@@ -96,12 +96,18 @@ def test_a_point_that_fails_does_not_stop_the_study(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_missing_script_is_a_state_not_a_traceback(tmp_path):
+def test_a_missing_script_is_refused_before_anything_is_made(tmp_path):
     done = desk("study", "--workers", "1,2", "--json", "nowhere.py", cwd=tmp_path)
-    assert [point["state"] for point in json.loads(done.stdout)["points"]] == ["crashed", "crashed"]
-    assert "nowhere.py does not exist" in done.stdout
-    assert done.returncode == 2
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"there is no script {tmp_path / 'nowhere.py'}" in done.stderr
     assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_script_that_goes_missing_is_a_state(tmp_path, alone):
+    result = trial(tmp_path, "nowhere.py", workers=1, start="script", launcher=WarmLauncher())
+    assert result.state == "crashed"
+    assert "nowhere.py does not exist" in result.reason
 
 
 def test_hostile_names_are_data_never_code(tmp_path):
