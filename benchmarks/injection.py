@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.trial import measured
+from tests.trial import InNamespace, measured
 
 BASE = ("--compute", "0.03")
 CASES = {
@@ -62,9 +62,8 @@ def main() -> None:
 def one(raw, case, launch, workers, script_args, namespace):
     """One launch: its raw steps go to the file, its split is returned."""
     with tempfile.TemporaryDirectory() as folder:
-        seen, split = measured(
-            Path(folder), "plain_ddp.py", *script_args, workers=workers, namespace=namespace
-        )
+        launcher = None if namespace is None else InNamespace(namespace)
+        seen, split = measured(Path(folder), "plain_ddp.py", *script_args, workers=workers, launcher=launcher)
     for worker in seen.workers:
         for sample in worker.samples:
             waits = None if sample.exchanges is None else [e.wait_s for e in sample.exchanges]
