@@ -12,10 +12,11 @@ from paceline.analyze import study_analysis
 from paceline.check import study_findings
 from paceline.curve import curve, launches
 from paceline.plan import plan_study
-from paceline.records import Study, Workload
+from paceline.records import Estimate, Projection, Study, Workload
+from paceline.verdict import with_outlook
 from tests.samples import WARMUP, result, sample, steady, worker
 
-STEPS = 20
+STEPS, STEP = 20, Estimate(0.1)
 KS = range(2, WARMUP + STEPS + 1)
 
 
@@ -362,6 +363,17 @@ def test_one_count_says_nothing_about_scaling():
     asked = study(workers=(1,))
     text = study_analysis(asked, [steady(1, 0.1, point=points(asked)[1])], {}).verdict
     assert "one count says nothing about scaling" in text
+
+
+def test_one_count_and_a_projection_say_what_is_foreseen():
+    asked = study(workers=(1,))
+    alone = study_analysis(asked, [steady(1, 0.1, point=points(asked)[1])], {})
+    foreseen = [
+        Projection(n, 1, 32, STEP, "step", STEP, None, Estimate(0.9 * n, 0.8 * n, n, 1), None, None, "")
+        for n in (4, 8)
+    ]
+    text = with_outlook(alone.verdict, (), alone.points, foreseen)
+    assert "no other count was measured: 8 workers are foreseen at 7.2x (6.4-8.0x) its speed" in text
 
 
 def test_workers_that_exchange_nothing_are_never_recommended():

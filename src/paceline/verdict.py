@@ -12,12 +12,13 @@ from functools import partial
 from paceline.check_limits import slower_computing_s
 from paceline.curve import series
 from paceline.doubling import WORTH_PER_DOUBLING, Doubling, doublings, told_curve, worthwhile
-from paceline.records import Estimate, Finding, Profile, Recommendation
+from paceline.records import Estimate, Finding, Profile, Projection, Recommendation
 from paceline.units import estimate_text, percent_text, range_text
 
 __all__ = ["scaling_text", "verdict", "with_outlook", "workers_text"]
 
 _NOT_TOGETHER = {"replicas-differ", "same-data"}
+_ONE_COUNT = "; one count says nothing about scaling, measure another"
 _SMALL_RATIO = 0.05
 _SURER = "--repeats 5 says how sure this is"
 _BUSY_RATIO = 0.25  # of the cores, taken by others: a verdict from such a machine is worth a warning
@@ -102,8 +103,20 @@ def _once(curve: Sequence[Profile], findings: Sequence[Finding], text: str) -> s
     return f" {which} launched once, and launches differ by 1-10%: {_SURER}."
 
 
-def with_outlook(text: str, advice: Sequence[Recommendation], profiles: Sequence[Profile]) -> str:
-    """The sentence, and what is foreseen beyond the largest measured count where that is said to pay as well."""
+def with_outlook(
+    text: str,
+    advice: Sequence[Recommendation],
+    profiles: Sequence[Profile],
+    projections: Sequence[Projection] = (),
+) -> str:
+    """The sentence, and what is foreseen beyond the largest measured count where that is said to pay as well.
+
+    Of one count alone: what a probe lets foresee, if it does."""
+    gains = {projection.workers: projection.speedup for projection in projections if projection.speedup}
+    if _ONE_COUNT in text and gains:
+        most = max(gains)
+        foreseen = f"{workers_text(most)} are foreseen at {range_text(gains[most], unit='x')} its speed"
+        return text.replace(_ONE_COUNT, f"; no other count was measured: {foreseen}")
     knee = next((r.workers for r in advice if r.goal == "knee" and r.workers is not None), None)
     largest = max((p.point.workers for p in profiles if p.speedup is not None), default=None)
     if knee is None or largest is None or knee <= largest or not text.startswith("Use "):
@@ -184,7 +197,7 @@ def _one_count(profile: Profile, *, others: bool) -> str:
         if step
         else "unknown speed"
     )
-    more = "; one count says nothing about scaling, measure another" if others else ""
+    more = _ONE_COUNT if others else ""
     return f"{workers_text(profile.point.workers)}: {speed}{more}."
 
 
