@@ -42,6 +42,7 @@ from paceline.verdict import workers_text
 __all__ = ["Prices", "recommendations", "undecided"]
 
 _ENERGY = ((1.0, " kWh"), (1e3, " Wh"), (3.6e6, " J"))
+_HARDLY = 0.95  # of an interval: what narrows it no more than this is not worth its launches
 
 
 def recommendations(
@@ -224,6 +225,8 @@ def _next_measurement(
     now = float(np.exp(2 * 1.645 * np.sqrt(variance[0])))
     kept = float(drawn.discrepancy[0]) ** 2  # what no structure explains widens the next interval as well
     then = min(now, float(np.exp(2 * 1.645 * np.sqrt(variance[0] * max(float(left[best]), 0.0) + kept))))
+    if then > _HARDLY * now:
+        return None
     chosen = tried[best]
     where = f" on {chosen.nodes} nodes" if chosen.nodes > 1 else ""
     return Recommendation(
