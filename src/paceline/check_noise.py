@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from statistics import fmean
 
+import numpy as np
+
 from paceline.curve import Launches
 from paceline.records import Finding, Profile, TrialResult, WorkerRecord
 from paceline.split import number
+from paceline.step_law import expected_maximum
 from paceline.units import percent_text
 
 __all__ = ["noise"]
@@ -18,7 +21,6 @@ FOREIGN_RATIO = 0.10  # of the host's cores, taken by others while we measured
 STEAL_RATIO = 0.02
 WIDE_RATIO = 0.10
 UNSTEADY_RATIO = 0.05
-LATEST_OF_EIGHT = 1.42  # standard deviations: the expected maximum of eight normal values
 
 
 def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
@@ -113,11 +115,12 @@ def _unsteady(profile: Profile) -> Iterator[Finding]:
     if noise is None or alone is None or noise.value <= UNSTEADY_RATIO * alone.value:
         return
     ratio = noise.value / alone.value
+    late = ratio * float(expected_maximum(np.array(8.0)))
     yield Finding(
         "unsteady-steps",
         "note",
         f"{profile.point.id}: a worker's own time differs by {percent_text(ratio)} from step to step: of eight, the "
-        f"slowest of every step would come {percent_text(LATEST_OF_EIGHT * ratio)} after the mean",
+        f"slowest of every step would come {percent_text(late)} after the mean",
         value=ratio,
         threshold=UNSTEADY_RATIO,
         hint="batches of like length, a data loader with workers of its own, a machine without other programs",

@@ -41,6 +41,7 @@ __all__ = [
     "Rows",
     "Structure",
     "done_s",
+    "expected_maximum",
     "log_time",
     "terms",
 ]
