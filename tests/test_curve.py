@@ -13,7 +13,7 @@ from paceline.check import study_findings
 from paceline.curve import curve, launches
 from paceline.plan import plan_study
 from paceline.records import Estimate, Projection, Study, Workload
-from paceline.verdict import with_outlook
+from paceline.verdict import verdict
 from tests.samples import WARMUP, result, sample, steady, worker
 
 STEPS, STEP = 20, Estimate(0.1)
@@ -372,7 +372,7 @@ def test_one_count_and_a_projection_say_what_is_foreseen():
         Projection(n, 1, 32, STEP, "step", STEP, None, Estimate(0.9 * n, 0.8 * n, n, 1), None, None, "")
         for n in (4, 8)
     ]
-    text = with_outlook(alone.verdict, (), alone.points, foreseen)
+    text = verdict(alone.points, (), foreseen)
     assert "no other count was measured: 8 workers are foreseen at 7.2x (6.4-8.0x) its speed" in text
 
 

@@ -50,7 +50,7 @@ def study_analysis(
     found = _answers(profiles, findings, asked, seen)
     findings = (*worst_first((*findings, *_still_open(preflight, findings))), *found.findings)
     analysis = Analysis(
-        verdict=with_outlook(verdict(profiles, findings), found.recommendations, profiles, found.projections),
+        verdict=with_outlook(verdict(profiles, findings, found.projections), found.recommendations, profiles),
         points=profiles,
         findings=findings,
         baseline=_baseline(profiles),

@@ -18,13 +18,14 @@ from paceline.units import estimate_text, percent_text, range_text
 __all__ = ["scaling_text", "verdict", "with_outlook", "workers_text"]
 
 _NOT_TOGETHER = {"replicas-differ", "same-data"}
-_ONE_COUNT = "; one count says nothing about scaling, measure another"
 _SMALL_RATIO = 0.05
 _SURER = "--repeats 5 says how sure this is"
 _BUSY_RATIO = 0.25  # of the cores, taken by others: a verdict from such a machine is worth a warning
 
 
-def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
+def verdict(
+    profiles: Sequence[Profile], findings: Sequence[Finding], projections: Sequence[Projection] = ()
+) -> str:
     """The sentence that stands first in terminal, JSON and report."""
     measured = [p for p in profiles if p.step_s is not None]
     if not measured:
@@ -46,7 +47,7 @@ def verdict(profiles: Sequence[Profile], findings: Sequence[Finding]) -> str:
     if doublings(curve):
         text = scaling_text(curve, which=which, limit=partial(_limit, findings, curve[0]))
     else:
-        text = _one_count(curve[0], others=not lost)
+        text = _one_count(curve[0], projections, others=not lost)
     text += _once(curve, findings, text) + lost
     if doubts & _NOT_TOGETHER:
         text += " But the workers did not train one network together: see the findings."
@@ -103,20 +104,8 @@ def _once(curve: Sequence[Profile], findings: Sequence[Finding], text: str) -> s
     return f" {which} launched once, and launches differ by 1-10%: {_SURER}."
 
 
-def with_outlook(
-    text: str,
-    advice: Sequence[Recommendation],
-    profiles: Sequence[Profile],
-    projections: Sequence[Projection] = (),
-) -> str:
-    """The sentence, and what is foreseen beyond the largest measured count where that is said to pay as well.
-
-    Of one count alone: what a probe lets foresee, if it does."""
-    gains = {projection.workers: projection.speedup for projection in projections if projection.speedup}
-    if _ONE_COUNT in text and gains:
-        most = max(gains)
-        foreseen = f"{workers_text(most)} are foreseen at {range_text(gains[most], unit='x')} its speed"
-        return text.replace(_ONE_COUNT, f"; no other count was measured: {foreseen}")
+def with_outlook(text: str, advice: Sequence[Recommendation], profiles: Sequence[Profile]) -> str:
+    """The sentence, and what is foreseen beyond the largest measured count where that is said to pay as well."""
     knee = next((r.workers for r in advice if r.goal == "knee" and r.workers is not None), None)
     largest = max((p.point.workers for p in profiles if p.speedup is not None), default=None)
     if knee is None or largest is None or knee <= largest or not text.startswith("Use "):
@@ -187,7 +176,7 @@ def _busy(findings: Sequence[Finding]) -> str:
     return f" Other processes took up to {percent_text(most)} of the cores meanwhile: measure again when it is quiet."
 
 
-def _one_count(profile: Profile, *, others: bool) -> str:
+def _one_count(profile: Profile, projections: Sequence[Projection], *, others: bool) -> str:
     """`others`: whether there may be a second count to measure."""
     rate, step = profile.throughput_per_s, profile.step_s
     speed = (
@@ -197,7 +186,12 @@ def _one_count(profile: Profile, *, others: bool) -> str:
         if step
         else "unknown speed"
     )
-    more = _ONE_COUNT if others else ""
+    gains = {projection.workers: projection.speedup for projection in projections if projection.speedup}
+    more = "; one count says nothing about scaling, measure another" if others else ""
+    if others and gains:
+        most = max(gains)
+        foreseen = f"{workers_text(most)} are foreseen at {range_text(gains[most], unit='x')} its speed"
+        more = f"; no other count was measured: {foreseen}"
     return f"{workers_text(profile.point.workers)}: {speed}{more}."
 
 
