@@ -7,6 +7,7 @@ there the Profile of 2 workers, one of them late, is given too.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from statistics import fmean, median
 
@@ -28,16 +29,19 @@ def predictions_for(raw: list[Row], tasks: list[Row], cells: Cells) -> Iterator[
     trained = {
         (r["launch"], r["stage"], *name_of(r)): r for r in raw if r["kind"] == "cell" and not r.get("alone")
     }
-    profiled = {(r["launch"], r["stage"], r["round"], *name_of(r)): r for r in raw if r.get("alone")}
+    profiled = defaultdict(list)
+    for r in raw:
+        if r.get("alone"):
+            profiled[r["launch"], r["stage"], *name_of(r)].append(r)
     links = {(r["launch"], r["stage"]): link(r) for r in raw if r["kind"] == "probe"}
     for task in tasks:
         one, two = sources(task["launch"])
-        kind = family(task["launch"])
         known = [links[two, task["stage"]]]
         if task["workers"] > task["nodes"]:
-            known.append(links[kind.removeprefix("w") + "inside2", "unshaped"])
+            known.append(links["inside2", "unshaped"])
         if one == task["launch"]:
-            row = profiled[one, task["stage"], task["round"], *name_of(task)]
+            rounds = profiled[one, task["stage"], *name_of(task)]
+            row = together([r for r in rounds if task["round"] in (None, r["round"])])
         else:
             row = trained[one, "unshaped", *name_of(task)]
         profiles = [profile_of(row)]
@@ -82,9 +86,16 @@ def _others(profile: Profile, pair: Row, workers: int) -> dict[str, float | None
     return {name: None if times is None else times[0] * workers for name, times in found.items()}
 
 
+def together(rows: list[Row]) -> Row:
+    """Rounds of one cell as one row: every worker of every round."""
+    return {**rows[0], "workers": [worker for row in rows for worker in row["workers"]]}
+
+
 def profile_of(row: Row) -> Profile:
     """What the desk makes of one worker: its step, over launches or the steps of one, and when buckets are ready."""
-    launches = row["workers"]
+    launches = sorted(row["workers"], key=lambda worker: median(worker["steps_s"]))
+    middle = launches[(len(launches) - 1) // 2]
+    timeline = middle.get("timeline") or row["timeline"]  # rows of before have that of the first worker alone
     step = spread(launches[0]["steps_s"])
     if len(launches) > 1:
         step = spread([median(worker["steps_s"]) for worker in launches])
@@ -95,10 +106,10 @@ def profile_of(row: Row) -> Profile:
         trials=len(launches),
         step_s=step,
         compute_s=step,
-        optimizer_s=Estimate(row["workers"][0]["optimizer_s"]),
+        optimizer_s=Estimate(middle["optimizer_s"]),
         exchanged_bytes_per_step=Estimate(float(row["bytes"])),
-        buckets=tuple(BucketReady(int(size), ready) for size, ready in row["timeline"]["buckets"]),
-        backward_end_s=row["timeline"]["backward_end_s"],
+        buckets=tuple(BucketReady(int(size), ready) for size, ready in timeline["buckets"]),
+        backward_end_s=timeline["backward_end_s"],
         cpu_ratio=busy(row),
         step_noise_s=Estimate(fmean(deviation(worker["steps_s"]) or 0.0 for worker in launches)),
     )

@@ -72,17 +72,16 @@ def real_network(name):
         return torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), torch.randn(44, 48, 160)
     if name == "real-tower":
         return _tower([700, 500, 300, 100, 10]), torch.randn(3000, 700)
-    if name == "own-cnn":
-        channels = [3, 48, 64, 96]
-        body = []
-        for before, after in pairwise(channels):
-            body += [torch.nn.Conv2d(before, after, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2)]
-        head = [torch.nn.Flatten(), torch.nn.Linear(1536, 448), torch.nn.ReLU(), torch.nn.Linear(448, 10)]
-        return torch.nn.Sequential(*body, *head), torch.randn(112, 3, 32, 32)
-    if name == "own-attention":
-        layer = torch.nn.TransformerEncoderLayer(192, 6, 576, dropout=0.0, batch_first=True)
-        return torch.nn.TransformerEncoder(layer, 3, enable_nested_tensor=False), torch.randn(24, 64, 192)
-    return _tower([384, 640, 640, 384, 384, 10]), torch.randn(2560, 384)
+    if name == "own-narrow":
+        body = [torch.nn.Conv2d(16, 32, 3, padding=1), torch.nn.ReLU()]
+        for _ in range(3):
+            body += [torch.nn.Conv2d(32, 128, 1), torch.nn.ReLU(), torch.nn.Conv2d(128, 32, 3, padding=1)]
+        return torch.nn.Sequential(
+            *body, torch.nn.MaxPool2d(4), torch.nn.Flatten(), torch.nn.Linear(1152, 640)
+        ), torch.randn(24, 16, 24, 24)
+    if name == "own-mixer":
+        return torch.nn.Sequential(*(Mixer(64, 224) for _ in range(3))), torch.randn(40, 64, 224)
+    return Recurrent(256), torch.randn(96, 24, 256)
 
 
 class Residual(torch.nn.Module):
@@ -99,13 +98,38 @@ class Residual(torch.nn.Module):
         return torch.relu(x + self.body(x))
 
 
+class Mixer(torch.nn.Module):
+    """A layer over places, and two over channels."""
+
+    def __init__(self, places, channels):
+        super().__init__()
+        self.across = torch.nn.Linear(places, places)
+        self.norm = torch.nn.LayerNorm(channels)
+        self.up, self.down = torch.nn.Linear(channels, 3 * channels), torch.nn.Linear(3 * channels, channels)
+
+    def forward(self, x):
+        x = x + self.across(x.transpose(1, 2)).transpose(1, 2)
+        return x + self.down(torch.relu(self.up(self.norm(x))))
+
+
+class Recurrent(torch.nn.Module):
+    """Two recurrent layers and a head on their last state."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.body, self.head = torch.nn.GRU(width, width, 2, batch_first=True), torch.nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.head(self.body(x)[0][:, -1])
+
+
 def _tower(widths):
     layers = [part for pair in pairwise(widths) for part in (torch.nn.Linear(*pair), torch.nn.GELU())]
     return torch.nn.Sequential(*layers)
 
 
 def cell_result(cell, itself):
-    """Seconds of every step and wait of every worker, and where each trains alone, the bucket timeline of the first."""
+    """Seconds of every step and wait of every worker, and its bucket timeline where each trains alone."""
     alone = cell.get("alone") or dist.get_world_size() == 1
     if cell.get("layers"):
         last = dist.get_rank() == dist.get_world_size() - 1
@@ -152,8 +176,10 @@ def cell_result(cell, itself):
     size = sum(p.numel() * p.element_size() for p in network.parameters())
     del ddp, optimizer, network
     gc.collect()
-    own = {"steps_s": steps, "waits_s": waits, "optimizer_s": optimizer_s, "cpu_s_per_step": cpu_s}
-    return {"bytes": size, "timeline": found, "workers": everywhere(own)}
+    own = {
+        "steps_s": steps, "waits_s": waits, "optimizer_s": optimizer_s, "cpu_s_per_step": cpu_s, "timeline": found,
+    }  # fmt: skip
+    return {"bytes": size, "workers": everywhere(own)}
 
 
 def logged(ddp):
