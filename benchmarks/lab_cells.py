@@ -68,10 +68,10 @@ GRAINS = [[26 * KB, 1 / 22]] * 22
 LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.025, 0.1, 25), (35, 80), (0.09, 0.3), "6ms"
 LATE_RATIO = 1.5
 REAL = ("real-residual", "real-encoder", "real-tower")
-ROUNDS = 6
+ROUNDS = 4
 REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (1, 12), (60, 130, 250), 0.25
-OWN = ("own-narrow", "own-mixer", "own-recurrent")
-OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (1.2, 8), (180, 420), 2
+OWN = ("own-strided", "own-gated", "own-maxout")
+OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.9, 10), (140, 500), 2
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
 LAG_PROBE_SIZES = (1024, 8192, 32_768, 131_072, 524_288, 1_048_576)
 

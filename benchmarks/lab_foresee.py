@@ -8,7 +8,8 @@ there the Profile of 2 workers, one of them late, is given too.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from statistics import fmean, median
 
 from lab_cells import OWN_CORES, REAL_CORES, Cells, family, sources
@@ -24,8 +25,13 @@ Row = dict
 CHANGES = {"fp16": "bytes=0.5", "accumulate": "accumulate=4", "link": "link=2x", "bucket": "bucket=2x"}
 
 
-def predictions_for(raw: list[Row], tasks: list[Row], cells: Cells) -> Iterator[Row]:
-    """One row for every cell, and for what-ifs one more on the cells that they change."""
+def predictions_for(
+    raw: list[Row], tasks: list[Row], cells: Cells, *, computing_s: Callable[[Row], float] | None = None
+) -> Iterator[Row]:
+    """One row for every cell, and for what-ifs one more on the cells that they change.
+
+    computing_s: what a step computes, where that is known better than by the profile.
+    """
     trained = {
         (r["launch"], r["stage"], *name_of(r)): r for r in raw if r["kind"] == "cell" and not r.get("alone")
     }
@@ -45,6 +51,8 @@ def predictions_for(raw: list[Row], tasks: list[Row], cells: Cells) -> Iterator[
         else:
             row = trained[one, "unshaped", *name_of(task)]
         profiles = [profile_of(row)]
+        if computing_s is not None:
+            profiles = [scaled(profiles[0], computing_s(task))]
         pair = trained.get((two, task["stage"], *name_of(task)))
         if task.get("late"):
             pair = trained["late2", task["stage"], *name_of(task)]
@@ -112,6 +120,21 @@ def profile_of(row: Row) -> Profile:
         backward_end_s=timeline["backward_end_s"],
         cpu_ratio=busy(row),
         step_noise_s=Estimate(fmean(deviation(worker["steps_s"]) or 0.0 for worker in launches)),
+    )
+
+
+def scaled(profile: Profile, computing_s: float) -> Profile:
+    """The same training, its steps as long as this and steady; buckets are ready at the same share of it."""
+    assert profile.step_s is not None
+    assert profile.backward_end_s is not None
+    factor = computing_s / profile.step_s.value
+    return replace(
+        profile,
+        step_s=Estimate(computing_s),
+        compute_s=Estimate(computing_s),
+        buckets=tuple(replace(bucket, ready_s=bucket.ready_s * factor) for bucket in profile.buckets),
+        backward_end_s=profile.backward_end_s * factor,
+        step_noise_s=Estimate(0.0),
     )
 
 

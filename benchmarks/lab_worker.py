@@ -72,16 +72,15 @@ def real_network(name):
         return torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), torch.randn(44, 48, 160)
     if name == "real-tower":
         return _tower([700, 500, 300, 100, 10]), torch.randn(3000, 700)
-    if name == "own-narrow":
-        body = [torch.nn.Conv2d(16, 32, 3, padding=1), torch.nn.ReLU()]
-        for _ in range(3):
-            body += [torch.nn.Conv2d(32, 128, 1), torch.nn.ReLU(), torch.nn.Conv2d(128, 32, 3, padding=1)]
-        return torch.nn.Sequential(
-            *body, torch.nn.MaxPool2d(4), torch.nn.Flatten(), torch.nn.Linear(1152, 640)
-        ), torch.randn(24, 16, 24, 24)
-    if name == "own-mixer":
-        return torch.nn.Sequential(*(Mixer(64, 224) for _ in range(3))), torch.randn(40, 64, 224)
-    return Recurrent(256), torch.randn(96, 24, 256)
+    if name == "own-strided":
+        body = []
+        for before, after in pairwise([8, 48, 96, 160]):
+            body += [torch.nn.Conv2d(before, after, 3, stride=2, padding=1), torch.nn.SiLU()]
+        head = [torch.nn.Flatten(), torch.nn.Linear(4000, 160)]
+        return torch.nn.Sequential(*body, *head), torch.randn(56, 8, 40, 40)
+    if name == "own-gated":
+        return torch.nn.Sequential(*(Gated(208, 400) for _ in range(3))), torch.randn(1200, 208)
+    return torch.nn.Sequential(Maxout(400, 300), Maxout(300, 400), Maxout(400, 96)), torch.randn(1800, 400)
 
 
 class Residual(torch.nn.Module):
@@ -98,29 +97,28 @@ class Residual(torch.nn.Module):
         return torch.relu(x + self.body(x))
 
 
-class Mixer(torch.nn.Module):
-    """A layer over places, and two over channels."""
+class Gated(torch.nn.Module):
+    """What is let through, beside the input."""
 
-    def __init__(self, places, channels):
+    def __init__(self, width, hidden):
         super().__init__()
-        self.across = torch.nn.Linear(places, places)
-        self.norm = torch.nn.LayerNorm(channels)
-        self.up, self.down = torch.nn.Linear(channels, 3 * channels), torch.nn.Linear(3 * channels, channels)
+        self.norm, self.value = torch.nn.LayerNorm(width), torch.nn.Linear(width, hidden)
+        self.gate, self.down = torch.nn.Linear(width, hidden), torch.nn.Linear(hidden, width)
 
     def forward(self, x):
-        x = x + self.across(x.transpose(1, 2)).transpose(1, 2)
-        return x + self.down(torch.relu(self.up(self.norm(x))))
+        y = self.norm(x)
+        return x + self.down(torch.sigmoid(self.gate(y)) * self.value(y))
 
 
-class Recurrent(torch.nn.Module):
-    """Two recurrent layers and a head on their last state."""
+class Maxout(torch.nn.Module):
+    """Of three linear layers the largest."""
 
-    def __init__(self, width):
+    def __init__(self, before, after):
         super().__init__()
-        self.body, self.head = torch.nn.GRU(width, width, 2, batch_first=True), torch.nn.Linear(width, width)
+        self.pieces = torch.nn.Linear(before, 3 * after)
 
     def forward(self, x):
-        return self.head(self.body(x)[0][:, -1])
+        return self.pieces(x).unflatten(-1, (3, -1)).amax(-2)
 
 
 def _tower(widths):

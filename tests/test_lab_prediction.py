@@ -9,6 +9,7 @@ from paceline.answers import Ask, Cluster, answers
 from paceline.links_probe import link_from_probe
 from paceline.observe import Setting
 from paceline.records import BucketReady, Estimate, LinkProbe, Point, ProbeTime, Profile
+from paceline.stats import t_quantile
 from paceline.whatif import change_from
 
 MB = 1_000_000
@@ -222,9 +223,18 @@ def test_workers_that_are_unsteady_wait_for_the_slowest_of_every_step(nodes):
 
 
 def test_what_is_unsteady_is_foreseen_less_surely_and_what_is_calm_as_before():
-    calm, steady, rough = (
-        foreseen(one, 8) for one in (profile((0.01, 0.3)), unsteady(0.004), unsteady(0.08))
-    )
+    calm, steady, rough = (foreseen(one, 8) for one in (unsteady(0.0), unsteady(0.004), unsteady(0.08)))
     assert steady == calm
     assert rough.value > calm.value
     assert (rough.high - rough.low) / rough.value > 0.2 > 5 * (calm.high - calm.low) / calm.value
+
+
+def test_launches_that_differ_are_foreseen_less_surely_and_no_slower():
+    """Launches that differ by 8 % (a standard deviation): half of it stays in the launch that is foreseen."""
+    reach = 0.08 / 3**0.5 * t_quantile(2)
+    time = Estimate(STEP_S, STEP_S * np.exp(-reach), STEP_S * np.exp(reach), 3)
+    alike, apart = unsteady(0.004), replace(unsteady(0.004), step_s=time, compute_s=time)
+    before, after = foreseen(alike, 8), foreseen(apart, 8)
+    assert after.value == pytest.approx(before.value, rel=0.02)
+    at_least = 2 * 1.645 * 0.04
+    assert np.log(after.high / after.low) > at_least > 2 * np.log(before.high / before.low)

@@ -54,6 +54,7 @@ class Observed:
     overlap: Overlap | None
     late_ratio: Array  # how much longer than its fellows the slowest worker computes; 0 where none stands out
     noise_ratio: float | None  # by how much a worker's own time differs from step to step
+    launch_ratio: float  # and from launch to launch; 0 where that is not known
 
     @property
     def batch_known(self) -> bool:
@@ -145,6 +146,7 @@ def observe(
         overlap=_overlap(usable),
         late_ratio=np.array([_late_ratio(p) for p in usable]),
         noise_ratio=_noise_ratio(usable),
+        launch_ratio=_launch_ratio(usable),
     )
 
 
@@ -219,6 +221,15 @@ def _noise_ratio(profiles: Sequence[Profile]) -> float | None:
         if profile.step_noise_s is not None and alone is not None and alone.value > 0:
             return profile.step_noise_s.value / alone.value
     return None
+
+
+def _launch_ratio(profiles: Sequence[Profile]) -> float:
+    """The standard deviation of the log over launches, of the same Profile."""
+    for profile in profiles:
+        alone = profile.compute_s or profile.step_s
+        if profile.step_noise_s is not None and alone is not None:
+            return (log_error(alone) or 0.0) * math.sqrt(profile.trials)
+    return 0.0
 
 
 def _late_at(observed: Observed, setting: Setting) -> float:
