@@ -18,6 +18,7 @@ from paceline.step_law import Array, Overlap, Rows
 
 __all__ = ["Observed", "Setting", "labels", "observe", "rows_of", "time_of", "units_of"]
 
+_OWN_SHARE = 0.5  # chosen on 84 cells that compute (evidence of the laboratory)
 _GLOO_STREAMS = 2  # threads of torch's ProcessGroupGloo: all-reduces that it runs at the same time
 _LATE_RATIO = 0.03  # as a split names late workers
 _MOST_ROWS = 240  # a law with a dozen parameters learns nothing more from row 241, only slowness
@@ -53,8 +54,7 @@ class Observed:
     backend: str | None
     overlap: Overlap | None
     late_ratio: Array  # how much longer than its fellows the slowest worker computes; 0 where none stands out
-    noise_ratio: float | None  # by how much a worker's own time differs from step to step
-    launch_ratio: float  # and from launch to launch; 0 where that is not known
+    noise_ratio: float | None  # by how much a worker's own time differs from step to step, and among workers
 
     @property
     def batch_known(self) -> bool:
@@ -146,7 +146,6 @@ def observe(
         overlap=_overlap(usable),
         late_ratio=np.array([_late_ratio(p) for p in usable]),
         noise_ratio=_noise_ratio(usable),
-        launch_ratio=_launch_ratio(usable),
     )
 
 
@@ -215,21 +214,16 @@ def _late_ratio(profile: Profile) -> float:
 
 
 def _noise_ratio(profiles: Sequence[Profile]) -> float | None:
-    """As the Profile with the fewest workers that knows tells it."""
+    """As the Profile with the fewest workers that knows tells it: over steps, and half of what launches differ by.
+
+    Of the latter part is the minute's, the same for all workers, and part is each worker's own.
+    """
     for profile in profiles:
         alone = profile.compute_s or profile.step_s
         if profile.step_noise_s is not None and alone is not None and alone.value > 0:
-            return profile.step_noise_s.value / alone.value
+            launches = (log_error(alone) or 0.0) * math.sqrt(profile.trials)
+            return math.hypot(profile.step_noise_s.value / alone.value, _OWN_SHARE * launches)
     return None
-
-
-def _launch_ratio(profiles: Sequence[Profile]) -> float:
-    """The standard deviation of the log over launches, of the same Profile."""
-    for profile in profiles:
-        alone = profile.compute_s or profile.step_s
-        if profile.step_noise_s is not None and alone is not None:
-            return (log_error(alone) or 0.0) * math.sqrt(profile.trials)
-    return 0.0
 
 
 def _late_at(observed: Observed, setting: Setting) -> float:

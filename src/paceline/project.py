@@ -7,8 +7,8 @@ s is the discrepancy that no structure explains: 9% inside a node, 10% across no
 a node of its own, nothing is left to guess: 0.2% where computing leaves half of the cores to the exchange, else 3%;
 both calibrated in the laboratory. Where a node would hold more than four workers and no more than four were seen on
 one, what was lost so far may be lost again: min(2 loss, 0.4) is added to s in squares; so is what one worker's own
-time differs by from step to step, and half of what it differs by from launch to launch. A projection's value is the
-median; its interval the 5% and 95% quantiles.
+time differs by from step to step and, by half, from launch to launch. A projection's value is the median; its interval
+the 5% and 95% quantiles.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ACROSS_SD = 0.10
 _SEEN_SD, _BUSY_SD = 0.002, 0.03
 _FREE_RATIO = 0.5
 _BOTH_SD = 0.0625
-_STEPS, _LAUNCHES = 1.0, 0.5
+_UNSTEADY = 1.0
 _GROWTH = 0.1
 _HALF = 4  # workers that one socket or switch of a node holds
 _LOST_AGAIN, _MOST_LOST_SD = 2.0, 0.4
@@ -259,13 +259,9 @@ def _cores_free(law: Law) -> bool:
 
 
 def _unsteady(law: Law, rows: Rows) -> Array:
-    """What differs from step to step differs from minute to minute too, by about as much.
-
-    What differs from launch to launch will do so in the launch that is foreseen; in part it evens out over workers.
-    """
-    noise, launches = law.observed.noise_ratio or 0.0, law.observed.launch_ratio
-    spread = math.hypot(_STEPS * noise if noise > CALM else 0.0, _LAUNCHES * launches)
-    return np.full(len(rows.workers), spread)
+    """What differs from step to step and from worker to worker differs from minute to minute too, by about as much."""
+    noise = law.observed.noise_ratio or 0.0
+    return np.full(len(rows.workers), _UNSTEADY * noise if noise > CALM else 0.0)
 
 
 def _both_count(law: Law, rows: Rows) -> Array:
