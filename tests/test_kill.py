@@ -5,6 +5,8 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 
 import psutil
@@ -76,6 +78,25 @@ def survives(where, *, kills, repeats, seed):
 
 def test_five_kills_lose_nothing(tmp_path):
     survives(tmp_path, kills=5, repeats=3, seed=5)
+
+
+BEGIN = "from paceline_agent.host import die_with_parent; die_with_parent(); print('alive')"
+AROUND = """
+import json, os, subprocess, sys
+environment = {**os.environ, **json.loads(sys.argv[2])}
+sys.exit(subprocess.run([sys.executable, "-c", sys.argv[1]], env=environment).returncode)
+"""
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_worker_whose_torchrun_was_gone_before_it_began_ends_itself(lives):
+    """A kill may come in the tenth of a second in which Python starts: then another process is the parent already."""
+    trial = {"PACELINE_TAG": "s:w2-1", "TORCHELASTIC_RUN_ID": "none"}
+    own = {**os.environ, **(trial if lives else {})}
+    argv = [sys.executable, "-c", AROUND, BEGIN, json.dumps(trial)]
+    ended = subprocess.run(argv, env=own, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    alive, killed = (0, "alive\n"), (-signal.SIGKILL % 256, "")
+    assert (ended.returncode, ended.stdout) == (alive if lives else killed)
 
 
 @pytest.mark.slow

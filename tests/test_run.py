@@ -336,6 +336,9 @@ def test_a_launcher_that_was_killed_is_said_to():
     text = "the launcher was killed by SIGKILL, and its workers with it"
     assert ended(watched=Watched("exited", -9, 9.0, BEATS)) == ("crashed", text)
     assert ended(watched=Watched("exited", -9, 9.0, BEATS), memory_kills=1)[0] == "oom"
+    log = "noise\nhost 2 of 4: its launcher was killed by SIGKILL\n"
+    which = "host 2 of 4: its launcher was killed by SIGKILL, and its workers with it"
+    assert ended(watched=Watched("exited", -9, 9.0, BEATS), log=log) == ("crashed", which)
 
 
 def test_an_end_without_any_word_shows_the_last_line_of_the_log():

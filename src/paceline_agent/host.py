@@ -36,8 +36,23 @@ def die_with_parent() -> None:
         return
     parent = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died in between
+    if os.getppid() != parent or _has_lost_torchrun(parent):  # it died in between, or before
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _has_lost_torchrun(parent: int) -> bool:
+    """Whether this worker of a trial was started by a torchrun that is gone: its parent is then one that is neither of
+    the trial nor a torchrun. Python takes a tenth of a second to come here, in which torchrun may be killed."""
+    tag = os.environ.get("PACELINE_TAG")
+    if not tag or "TORCHELASTIC_RUN_ID" not in os.environ:
+        return False
+    try:
+        with open(f"/proc/{parent}/environ", "rb") as file:
+            ours = f"PACELINE_TAG={tag}".encode() in file.read()
+        with open(f"/proc/{parent}/cmdline", "rb") as file:
+            return not ours and b"torch" not in file.read()
+    except OSError:
+        return parent == 1
 
 
 def limit_memory(most_bytes: Optional[int]) -> None:

@@ -28,6 +28,7 @@ _SECONDARY = re.compile(
     r"(?i)connection (closed|reset|refused)|broken pipe|gloo|nccl|socket|barrier|heartbeat"
 )
 _PORT = re.compile(r"(?i)EADDRINUSE|address already in use")
+_LAUNCHER_KILLED = re.compile(r"^host \d+ of \d+: its launcher was killed by SIG\w+$")
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
 _SPAWN_DEATH = re.compile(r"process (\d+) terminated with (?:signal (SIG\w+)|exit code (\d+))")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -221,9 +222,9 @@ def _death(evidence: Evidence) -> tuple[State, str | None]:
             return "crashed", f"{text}, and what was measured went with it"
         return "crashed", f"the script ended without one optimizer step on any of {evidence.workers} workers"
     if evidence.watched.exit_code is not None and evidence.watched.exit_code < 0:
-        text = (
-            f"the launcher was killed by {_signal_name(-evidence.watched.exit_code)}, and its workers with it"
-        )
+        which = _last_line(evidence.log, _LAUNCHER_KILLED)  # where several hosts have one each
+        killed = which or f"the launcher was killed by {_signal_name(-evidence.watched.exit_code)}"
+        text = f"{killed}, and its workers with it"
         if evidence.watched.exit_code == -signal.SIGKILL and evidence.memory_kills:
             return "oom", f"{text}: the kernel ended it for want of memory"
         return "crashed", text
