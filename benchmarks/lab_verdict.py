@@ -11,16 +11,16 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from statistics import fmean, median
 
-from lab_cells import SETS, Cells, same, sources
+from lab_cells import SETS, Cells, family, same, sources
 from lab_foresee import CHANGES, Row, name_of, predictions_for, step_s
-from paceline.baselines import METHODS
+from paceline.baselines import METHODS, baseline_times
 
 EACH, KNOWN = " each", " known"
 TASK = ("launch", "stage", "network", "cap_mb", "compute_s", "steps", "workers", "nodes", "round")
 BINDS = 0.05  # of a step: below it, what more workers add is no bottleneck
 TITLES = {
     "w4": "4 hosts", "w8": "8 hosts", "w16": "16 hosts", "w2x2": "2 hosts × 2 workers",
-    "lag4": "4 hosts, 6 ms apart", "lag8": "8 hosts, 6 ms apart", "late4": "4 hosts, one late",
+    "lag4": "4 hosts, links with a delay", "lag8": "8 hosts, links with a delay", "late4": "4 hosts, one late",
     "late8": "8 hosts, one late", "real4": "4 hosts, real computation",
     "own4": "4 hosts, two cores each", "own8": "8 hosts, two cores each",
     "real4 each": "4 hosts, real computation, each round by itself",
@@ -65,6 +65,7 @@ def verdict(out: Path, cells: Cells) -> str:
             result[launch] = _summary(launch, [p for p, _ in joined], joined, lines)
             known = in_hindsight(raw, rows, cells)
             result[launch + KNOWN] = _summary(launch + KNOWN, [p for p, _ in known], known, lines)
+    given_more(plain, truth, raw, lines, result)
     bottlenecks(plain, truth, raw, lines, result)
     gains(predicted, truth, cells, lines, result)
     (out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
@@ -146,25 +147,59 @@ def _summary(launch: str, rows: list[Row], kept: list[tuple[Row, float]], lines:
     return found
 
 
+def given_more(plain: list[Row], truth: dict, raw: list[Row], lines: list[str], result: Row) -> None:
+    """8 hosts by the other methods, when they are given the trainings of 4 hosts as well: more than was foreseen from.
+    Two counts do not determine USL, three do."""
+    alone = _alone_s(raw)
+    errors: dict[str, list[float]] = defaultdict(list)
+    for p in plain:
+        kind = family(p["launch"])
+        fewer = [truth.get(full_name({**p, "launch": f"{kind}{hosts}"})) for hosts in (2, 4)]
+        if p["workers"] != 8 or p["nodes"] != 8 or None in fewer:
+            continue
+        one = alone[_alone_name(p)]
+        work = [one, *(step_s(row) / len(row["workers"]) for row in fewer)]
+        true = step_s(truth[full_name(p)])
+        for method, times in baseline_times([1.0, 2.0, 4.0], work, [8.0]).items():
+            if times is not None:
+                errors[method].append(abs(times[0] * 8 / true - 1))
+    result["given_more"] = {method: {"cells": len(e), "error": fmean(e)} for method, e in errors.items()}
+    if errors:
+        lines.append(_given_more_words(result["given_more"]))
+
+
+def _given_more_words(found: Row) -> str:
+    each = ", ".join(f"{method} {row['error']:.1%} ({row['cells']} cells)" for method, row in found.items())
+    return f"8 hosts by the others, given the trainings of 1, 2 and 4 hosts: {each}."
+
+
+def _alone_s(raw: list[Row]) -> dict[tuple[object, ...], float]:
+    """The step of one worker alone, by the names of _alone_name."""
+    return {
+        (r["launch"], r["stage"] if r.get("alone") else None, r.get("round"), *name_of(r)): step_s(r)
+        for r in raw
+        if r["kind"] == "cell" and (r.get("alone") or len(r["workers"]) == 1)
+    }
+
+
+def _alone_name(p: Row) -> tuple[object, ...]:
+    one = sources(p["launch"])[0]
+    return (one, p["stage"] if one == p["launch"] else None, p.get("round"), *name_of(p))
+
+
 def bottlenecks(plain: list[Row], truth: dict, raw: list[Row], lines: list[str], result: Row) -> None:
     """What was named before, against what the measurement shows.
 
     computing: the step grew by less than 5 % over 1 worker. Else the links, by the larger of: what moving the bytes at
     the shaped rate takes (rate), what else the exchange took (latency); or late workers, where they cost more.
     """
-    alone = {
-        (r["launch"], r["stage"] if r.get("alone") else None, r.get("round"), *name_of(r)): step_s(r)
-        for r in raw
-        if r["kind"] == "cell" and (r.get("alone") or len(r["workers"]) == 1)
-    }
+    alone = _alone_s(raw)
     wrong, seen, right = [], Counter(), Counter()
     for p in plain:
         if "step_s" not in p:
             continue
         row = truth[full_name(p)]
-        one = sources(p["launch"])[0]
-        stage = p["stage"] if one == p["launch"] else None
-        true = _true_bottleneck(row, p, alone[one, stage, p.get("round"), *name_of(p)])
+        true = _true_bottleneck(row, p, alone[_alone_name(p)])
         named = _named(p["explanation"])
         seen[true] += 1
         right[true] += named == true
@@ -269,6 +304,8 @@ def table(result: Row) -> list[str]:
         ]
         others = [f"{row['others'][m]:.0%}" if row["others"].get(m) else "–" for m in names]
         lines.append("| " + " | ".join([TITLES[launch], str(row["cells"]), *cells, *others]) + " |")
+    if result["given_more"]:
+        lines += ["", _given_more_words(result["given_more"])]
     lines += ["", _bottleneck_words(result["bottleneck"]), ""]
     lines += [
         "| what if, on 4 hosts | cells | mean error of the gain | predicted and measured gains |",

@@ -15,7 +15,7 @@ split links probe timeline telemetry
 curve convergence accuracy measured
 fit baselines prior
 project check refuse whatif backends
-advise verdict doubling recipe
+advise verdict bottleneck doubling recipe
 answers cluster table_analysis analyze analysis_json compare
 launch store report data lab
 run serve

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from paceline.check_limits import slower_computing_s
+from paceline.bottleneck import bottleneck
 from paceline.curve import series
 from paceline.doubling import WORTH_PER_DOUBLING, Doubling, doublings, told_curve, worthwhile
-from paceline.records import Estimate, Finding, Profile, Projection, Recommendation
+from paceline.records import Finding, Profile, Projection, Recommendation
 from paceline.units import estimate_text, percent_text, range_text
 
 __all__ = ["scaling_text", "verdict", "with_outlook", "workers_text"]
 
 _NOT_TOGETHER = {"replicas-differ", "same-data"}
-_SMALL_RATIO = 0.05
 _SURER = "--repeats 5 says how sure this is"
 _BUSY_RATIO = 0.25  # of the cores, taken by others: a verdict from such a machine is worth a warning
 
@@ -127,32 +126,24 @@ def _limit(findings: Sequence[Finding], base: Profile, profile: Profile) -> str:
     here = f"{profile.point.id}: "
     if any(f.id == "split-contradicts" and f.message.startswith(here) for f in findings):
         return "what limits it could not be seen: its parts contradict one another"
-    by_data = any(f.id == "late-data" and f.message.startswith(here) for f in findings)
-    parts = {
-        "wire time": _value(profile.wire_s),
-        f"waiting for {'a worker whose data come late' if by_data else 'late workers'}": _value(
-            profile.straggle_s
-        ),
-        "waiting for data": _value(profile.input_s),
-        "": slower_computing_s(base, profile),
-    }
-    known = {name: part for name, part in parts.items() if part is not None}
-    if step is None or not known:
+    held = bottleneck(base, profile)
+    if held is None or step is None:
         return "what limits it could not be seen"
-    name, largest = max(known.items(), key=lambda item: item[1])
-    if largest < _SMALL_RATIO * step.value:
+    if held.part is None:
         if profile.wire_s is None and profile.point.workers > 1:
             return "what exchange and late workers take could not be seen"
         return "neither exchange, late workers nor data take 5% of a step: what remains is computing"
-    if name == "" and base.compute_s and profile.compute_s:
+    if held.part == "computing" and base.compute_s and profile.compute_s:
         longer = profile.compute_s.value / base.compute_s.value
         alone = workers_text(base.point.workers)
         return f"computing takes {longer:.2f}x as long as at {alone}: workers share cores, caches and memory"
-    return f"{percent_text(largest / step.value)} of each step is {name}"
-
-
-def _value(part: Estimate | None) -> float | None:
-    return None if part is None else part.value
+    by_data = any(f.id == "late-data" and f.message.startswith(here) for f in findings)
+    waited = {
+        "network": "wire time",
+        "late workers": f"waiting for {'a worker whose data come late' if by_data else 'late workers'}",
+    }
+    name = waited.get(held.part, "waiting for data")
+    return f"{percent_text(held.seconds / step.value)} of each step is {name}"
 
 
 def _lost(profiles: Sequence[Profile]) -> str:

@@ -6,11 +6,11 @@ Everything is picked from the Analysis, on the same Curve as the verdict; nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from paceline.check_limits import slower_computing_s
+from paceline.bottleneck import bottleneck
 from paceline.doubling import doublings, told_curve, worthwhile
 from paceline.records import Analysis, Comparison, Estimate, Point, Profile, Projection
 from paceline.refuse import wide
@@ -20,7 +20,6 @@ __all__ = ["Line", "brief"]
 
 Standing = Literal["known", "doubtful", "unknown"]
 _TRAINED = ("time-to-accuracy", "lr-rule")
-_SMALL_RATIO = 0.05  # of a step: below it nothing but computing is worth a name, as in the verdict
 _FAILED = {"oom": "ran out of memory", "timeout": "ran out of time"}
 _BY_TABLE = (
     "accuracy-falls",
@@ -120,34 +119,27 @@ def _limit(analysis: Analysis, base: Profile, shown: Profile) -> Line:
         return Line(question, "could not be seen: the parts of the step contradict one another", "doubtful")
     if shown.point.workers == base.point.workers:
         return Line(question, "not known: nothing was measured beside one count", "unknown")
-    step, parts = shown.step_s, list(_parts(base, shown))
-    if step is None or not parts or shown.wire_s is None:
+    held = bottleneck(base, shown)
+    if held is None or shown.step_s is None or shown.wire_s is None:
         return Line(question, "not known: times of whole steps do not tell", "unknown")
-    largest_s, text, vague = max(parts)
-    if largest_s < _SMALL_RATIO * step.value:
+    if held.part is None:
         return Line(question, "nothing but computing: network, late workers and data take little")
-    told = f"{text}, at {shown.point.workers} workers a step takes {duration_range_text(step)}"
-    return Line(question, told, "doubtful" if vague else "known")
+    text, vague = _part(held.part, base, shown)
+    took = f"at {shown.point.workers} workers a step takes {duration_range_text(shown.step_s)}"
+    return Line(question, f"{text}, {took}", "doubtful" if vague else "known")
 
 
-def _parts(base: Profile, shown: Profile) -> Iterator[tuple[float, str, bool]]:
-    """Seconds of a step that one worker alone does not have, in words, and whether they may as well be nothing."""
-    named = (
-        ("the network", shown.wire_s),
-        ("late workers", shown.straggle_s),
-        ("waiting for data", shown.input_s),
-    )
-    for name, part in named:
-        if part is not None:
-            yield part.value, f"{name}: {duration_range_text(part)} of each step", _vague(part)
-    longer_s = slower_computing_s(base, shown)
-    if longer_s is not None and shown.compute_s and base.compute_s:
+def _part(name: str, base: Profile, shown: Profile) -> tuple[str, bool]:
+    """The part in words, and whether it may as well be nothing."""
+    if name == "computing" and shown.compute_s and base.compute_s:
         now, alone = duration_range_text(shown.compute_s), duration_range_text(base.compute_s)
-        yield (
-            longer_s,
-            f"computing takes {now} instead of {alone}",
-            wide(shown.compute_s) or wide(base.compute_s),
-        )
+        return f"computing takes {now} instead of {alone}", wide(shown.compute_s) or wide(base.compute_s)
+    words, part = {
+        "network": ("the network", shown.wire_s),
+        "late workers": ("late workers", shown.straggle_s),
+    }.get(name, ("waiting for data", shown.input_s))
+    assert part is not None  # it is what was found
+    return f"{words}: {duration_range_text(part)} of each step", _vague(part)
 
 
 def _vague(part: Estimate) -> bool:
