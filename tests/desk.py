@@ -10,7 +10,7 @@ from paceline.store.paths import StudyFolder
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = ROOT / "tests" / "scripts"
-DESK = (sys.executable, "-m", "paceline.cli.main")
+DESK = (sys.executable, "-m", "paceline")
 # where vl-convert is not installed a report has tables and no pictures, and costs 0.1 s instead of 2.5
 PLAIN_DESK = (
     sys.executable,

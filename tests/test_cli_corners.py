@@ -140,3 +140,24 @@ def test_json_loses_no_letter_where_stdout_is_ascii(monkeypatch):
 )
 def test_the_tab_key_offers_names_that_begin_so(offered, begun, names):
     assert offered(begun) == names
+
+
+INTERRUPTED = """
+import sys
+
+class Hasty:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Hasty())
+from paceline.__main__ import main
+main()
+"""
+
+
+def test_ctrl_c_before_all_is_imported_prints_no_traceback():
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], env=environment(), capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

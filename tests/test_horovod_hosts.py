@@ -194,7 +194,7 @@ def script(tmp_path):
 @pytest.mark.skipif(absent() is not None, reason=str(absent()))
 def test_inside_an_allocation_workers_start_on_its_nodes(script, tmp_path_factory):
     with cluster(tmp_path_factory.mktemp("slurm")) as slurm:
-        words = [sys.executable, "-m", "paceline.cli.main", "horovod", "run", sys.executable, str(script)]
+        words = [sys.executable, "-m", "paceline", "horovod", "run", sys.executable, str(script)]
         done = subprocess.run(
             ["salloc", "--quiet", "-N2", "--ntasks-per-node=2", *words],
             capture_output=True,
@@ -216,7 +216,7 @@ def test_hosts_of_different_sizes_train_together_over_ssh(script, tmp_path):
     program(tmp_path / "ssh", '#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"')
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "paceline.cli.main", "horovod", "run", "-H", "127.0.0.2:1,127.0.0.3:2"),
+            *(sys.executable, "-m", "paceline", "horovod", "run", "-H", "127.0.0.2:1,127.0.0.3:2"),
             *(sys.executable, str(script)),
         ],
         capture_output=True,

@@ -81,7 +81,7 @@ def test_the_migrated_example_trains_under_torchrun_without_any_horovod(tmp_path
 
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_the_examples_train_as_horovodrun_would_run_them(script, tmp_path):
-    command = [sys.executable, "-m", "paceline.cli.main", "horovod", "run", "-np", "2", "python", str(script)]
+    command = [sys.executable, "-m", "paceline", "horovod", "run", "-np", "2", "python", str(script)]
     command[command.index("python")] = sys.executable
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ advise verdict bottleneck doubling recipe
 answers cluster table_analysis analyze analysis_json compare
 launch store report data lab
 run serve
-cli"""
+cli __main__"""
 RANK = {name: rank for rank, line in enumerate(LAYERS.splitlines()) for name in line.split()}
 STRANGERS = {"launch", "store", "report"}
 WORLD = {"os", "io", "time", "random", "logging", "subprocess", "socket", "shutil", "psutil", "pathlib"}

@@ -426,7 +426,7 @@ def test_two_nodes_of_an_allocation_are_probed_by_steps_of_its_job(tmp_path):
     asked = f"probe --nodes 2 --bytes 2MB --seconds 3 --no-device --out {tmp_path / 'kept'}"
     (tmp_path / "slurm").mkdir()
     with cluster(tmp_path / "slurm") as made:
-        wrap = f"{sys.executable} -m paceline.cli.main {asked}"
+        wrap = f"{sys.executable} -m paceline {asked}"
         made.call("sbatch", "--wait", "-N2", "-n2", "-o", tmp_path / "log", "--wrap", wrap)
     assert "probing 2 workers on 2 nodes over gloo" in (tmp_path / "log").read_text()
     (link,) = link_probes(read_probes(tmp_path / "kept"))

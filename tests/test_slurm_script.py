@@ -93,7 +93,7 @@ def test_the_shell_sees_hostile_names_as_names(value, tmp_path):
     text = text.replace("if ! ", "if false && ! ")  # echo cannot import
     body = f"module() {{ printf '<%s>' \"$@\"; echo; }}\n{text}"
     done = subprocess.run(["bash", "-c", body], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == f"<load><{value}>\n-m paceline.cli.main study /s/{value}\n"
+    assert done.stdout == f"<load><{value}>\n-m paceline study /s/{value}\n"
     assert list(tmp_path.iterdir()) == []
 
 

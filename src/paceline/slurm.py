@@ -120,7 +120,7 @@ def sbatch_script(asked: Allocation, job: Job) -> str:
         "  exit 1",
         "fi",
         _what_it_does(job),
-        'exec "$python" -m paceline.cli.main study "$study"',
+        'exec "$python" -m paceline study "$study"',
     ]
     return "\n".join(lines) + "\n"
 

@@ -213,7 +213,3 @@ def _usage_hint(args: Sequence[str]) -> str:
     if verb in ("study", "plan") and "--" not in args:
         return f"paceline {verb} [options] SCRIPT -- script args (arguments of the script go after --)"
     return f"paceline {verb} --help" if verb else "paceline --help"
-
-
-if __name__ == "__main__":
-    main()
