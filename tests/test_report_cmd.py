@@ -10,6 +10,7 @@ import pytest
 from paceline.analysis_json import analysis_data
 from paceline.cli import report_cmd
 from paceline.cli.main import exit_code
+from paceline.errors import PacelineError
 from paceline.records import Analysis
 from paceline.report import draw
 from paceline.store.paths import StudyFolder
@@ -151,3 +152,14 @@ def test_help_of_other_verbs_does_not_wait_for_the_renderer(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True
     )
     assert done.stdout.endswith("[]\n"), done.stderr
+
+
+def test_a_renderer_that_cannot_be_loaded_costs_the_pictures_and_not_the_page(tmp_path, monkeypatch):
+    (tmp_path / "vl_convert.py").write_text("raise ImportError('libm.so.6: version not found')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "vl_convert", raising=False)
+    assert not draw.can_draw()
+    with pytest.raises(
+        PacelineError, match=r"vl-convert, .* cannot be loaded: libm\.so\.6: version not found"
+    ):
+        draw.png({})

@@ -6,7 +6,7 @@ vl-convert is an extra: without it there are no pictures, and everybody who asks
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
+from types import ModuleType
 
 from paceline.errors import PacelineError
 from paceline.report.document import Spec
@@ -19,17 +19,19 @@ _IDS = re.compile(r'(?P<before>\bid="|url\(#)(?P<name>[\w-]+)')
 
 
 def can_draw() -> bool:
-    """Whether vl-convert is installed."""
-    return find_spec("vl_convert") is not None
+    """Whether vl-convert is installed and can be loaded here."""
+    try:
+        _converter()
+    except PacelineError:
+        return False
+    return True
 
 
 def svg(spec: Spec, *, prefix: str = "") -> str:
     """The picture as SVG; `prefix` keeps its inner ids apart from those of other pictures on the same page."""
-    _demand()
-    import vl_convert  # here: an extra, and 88 MB
-
+    converter = _converter()
     try:
-        text = str(vl_convert.vegalite_to_svg(spec))
+        text = str(converter.vegalite_to_svg(spec))
     except ValueError as problem:
         reason = str(problem).splitlines()[0]
         raise PacelineError(
@@ -40,32 +42,30 @@ def svg(spec: Spec, *, prefix: str = "") -> str:
 
 def png(spec: Spec) -> bytes:
     """The picture as PNG on white, twice as sharp as its size asks for."""
-    _demand()
-    import vl_convert
-
-    return bytes(vl_convert.vegalite_to_png(_on_white(spec), scale=_SHARPNESS))
+    return bytes(_converter().vegalite_to_png(_on_white(spec), scale=_SHARPNESS))
 
 
 def pdf(spec: Spec) -> bytes:
     """The picture as PDF, for LaTeX."""
-    _demand()
-    import vl_convert
-
-    return bytes(vl_convert.vegalite_to_pdf(spec))
+    return bytes(_converter().vegalite_to_pdf(spec))
 
 
 def scripts() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script that sets window.vegaEmbed; vl-convert keeps it once it is made."""
-    _demand()
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle(None))  # type: ignore[arg-type]  # its stub knows no default
+    return str(_converter().javascript_bundle(None))
 
 
 def _on_white(spec: Spec) -> Spec:
     return {**spec, "background": "white"}
 
 
-def _demand() -> None:
-    if not can_draw():
-        raise PacelineError("pictures need vl-convert, which is not installed", hint=EXTRA)
+def _converter() -> ModuleType:
+    try:
+        import vl_convert  # here: an extra, and 88 MB
+    except ModuleNotFoundError:
+        raise PacelineError("pictures need vl-convert, which is not installed", hint=EXTRA) from None
+    except ImportError as problem:
+        raise PacelineError(
+            f"vl-convert, which draws pictures, cannot be loaded: {problem}", hint=EXTRA
+        ) from None
+    return vl_convert
