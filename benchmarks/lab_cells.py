@@ -6,7 +6,7 @@ A cell is a network (gradient sizes and their order) × bucket cap × bandwidth 
     second     other networks, caps, bandwidths and computations: what it is proven on
 
     launches   w1 w2 w4 w8 w16 w2x2     computation is sleep: profile, probe, then 4, 8, 16 hosts, 2 hosts × 2 workers
-               lag1 lag2 lag4 lag8      every frame takes 6 ms from host to host, buckets are small
+               lag1 lag2 lag4 lag8      every frame takes 2 ms from host to host, buckets are small
                late2 late4 late8        the last worker computes half as long again; it is among the 2 measured hosts
                real2 real4              networks that compute, every host on a quarter of a core
                own2 own4 own8           networks that compute, every host on two cores of its own: needs 16 cores
@@ -64,8 +64,8 @@ SECOND = Cells(
 )
 SETS = {"first": FIRST, "second": SECOND}
 
-GRAINS = [[26 * KB, 1 / 22]] * 22
-LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.025, 0.1, 25), (35, 80), (0.09, 0.3), "6ms"
+SEEDS = [[34 * KB, 1 / 18]] * 18
+LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.03, 0.12, 25), (50, 110), (0.07, 0.22), "2ms"
 LATE_RATIO = 1.5
 REAL = ("real-residual", "real-encoder", "real-tower")
 ROUNDS = 4
@@ -138,7 +138,7 @@ def sleeping(cells: Cells) -> tuple[list[Launch], list[Launch]]:
 
 def lagging() -> tuple[list[Launch], list[Launch]]:
     """Links with a delay and a network of small gradients: many buckets, some, and one."""
-    grid = tuple(cell("grains", GRAINS, cap, compute, 7) for cap in LAG_CAPS_MB for compute in LAG_COMPUTE_S)
+    grid = tuple(cell("seeds", SEEDS, cap, compute, 7) for cap in LAG_CAPS_MB for compute in LAG_COMPUTE_S)
     looked = {"kind": "probe", "sizes": LAG_PROBE_SIZES, "ops": ["all_reduce"], "seconds": 10.0}
     pair = tuple((rate, (looked, *grid)) for rate in LAG_RATES_MBIT)
     before = [Launch("lag1", 1, 1, ((None, grid),)), Launch("lag2", 2, 1, pair, delay=DELAY)]

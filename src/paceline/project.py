@@ -32,7 +32,7 @@ _INSIDE_SD = 0.09
 _ACROSS_SD = 0.10
 _SEEN_SD, _BUSY_SD = 0.002, 0.03
 _FREE_RATIO = 0.5
-_BOTH_SD = 0.0625
+_BOTH_SD = 0.1
 _UNSTEADY = 1.0
 _GROWTH = 0.1
 _HALF = 4  # workers that one socket or switch of a node holds
@@ -265,7 +265,7 @@ def _unsteady(law: Law, rows: Rows) -> Array:
 
 
 def _both_count(law: Law, rows: Rows) -> Array:
-    """6% of the exchange that shows, where latency and movement of gloo's rings are equal; less as they differ.
+    """10% of the exchange that shows, where latency and movement of gloo's rings are equal; less as they differ.
 
     The norm that joins the two is exact where one of them counts alone (evidence of the laboratory).
     """
