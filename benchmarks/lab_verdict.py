@@ -190,8 +190,10 @@ def _alone_name(p: Row) -> tuple[object, ...]:
 def bottlenecks(plain: list[Row], truth: dict, raw: list[Row], lines: list[str], result: Row) -> None:
     """What was named before, against what the measurement shows.
 
-    computing: the step grew by less than 5 % over 1 worker. Else the links, by the larger of: what moving the bytes at
-    the shaped rate takes (rate), what else the exchange took (latency); or late workers, where they cost more.
+    computing: the step grew by less than 5 % over 1 worker. Else late workers, where they cost more than the links.
+    Else rate, where the same cell on the next faster link waits less by at least half of what it would if rate were
+    all, else latency. On the fastest link latency, where it was that on the next slower one; else rate, where moving
+    the bytes takes half of the wait or more.
     """
     alone = _alone_s(raw)
     wrong, seen, right = [], Counter(), Counter()
@@ -199,7 +201,7 @@ def bottlenecks(plain: list[Row], truth: dict, raw: list[Row], lines: list[str],
         if "step_s" not in p:
             continue
         row = truth[full_name(p)]
-        true = _true_bottleneck(row, p, alone[_alone_name(p)])
+        true = _true_bottleneck(row, p, alone[_alone_name(p)], _neighbours(p, truth))
         named = _named(p["explanation"])
         seen[true] += 1
         right[true] += named == true
@@ -211,7 +213,7 @@ def bottlenecks(plain: list[Row], truth: dict, raw: list[Row], lines: list[str],
     lines += [f"         named {w['named']}, was {w['true']}: {w['cell']}" for w in wrong]
 
 
-def _true_bottleneck(row: Row, cell: Row, alone_s: float) -> str:
+def _true_bottleneck(row: Row, cell: Row, alone_s: float, neighbours: tuple[Row | None, Row | None]) -> str:
     step = step_s(row)
     excess = step - alone_s
     if excess < BINDS * step:
@@ -219,11 +221,33 @@ def _true_bottleneck(row: Row, cell: Row, alone_s: float) -> str:
     wire = wire_s(row)
     if wire < excess / 2:
         return "late workers"
+    slower, faster = neighbours
+    if faster is not None:
+        return "rate" if _rate_binds(row, faster) else "latency"
+    if slower is not None and not _rate_binds(slower, row):
+        return "latency"
     workers = cell["workers"]
-    rate = float(cell["stage"].removesuffix("mbit")) * 1e6 / 8
-    moving = 2 * (workers - 1) / workers * row["bytes"] / rate
-    buckets_hidden = max(0.0, moving - wire)
-    return "rate" if moving - buckets_hidden >= wire / 2 else "latency"
+    moving = 2 * (workers - 1) / workers * row["bytes"] / (_mbit(row) * 1e6 / 8)
+    return "rate" if moving >= wire / 2 else "latency"
+
+
+def _rate_binds(slower: Row, faster: Row) -> bool:
+    """Whether a faster link gained at least half of what it would if waiting were all movement."""
+    return 1 - wire_s(faster) / wire_s(slower) >= (1 - _mbit(slower) / _mbit(faster)) / 2
+
+
+def _neighbours(cell: Row, truth: dict) -> tuple[Row | None, Row | None]:
+    """The same cell as it was measured on the next slower and on the next faster link."""
+    here = full_name(cell)
+    rates = {_mbit(row): row for name, row in truth.items() if (name[0], *name[2:]) == (here[0], *here[2:])}
+    less, more = (
+        [rate for rate in rates if (rate > _mbit(cell)) is up and rate != _mbit(cell)] for up in (False, True)
+    )
+    return rates[max(less)] if less else None, rates[min(more)] if more else None
+
+
+def _mbit(row: Row) -> float:
+    return float(row["stage"].removesuffix("mbit"))
 
 
 def _bottleneck_words(found: Row) -> str:
