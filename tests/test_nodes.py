@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 
+import psutil
 import pytest
 
 from paceline.launch.processes import tagged
@@ -307,3 +308,29 @@ def test_a_cut_cable_ends_the_trial_and_nothing_hangs(hosts, tmp_path):
     (result,) = read_results(StudyFolder(desk / "s"))
     assert result.state == "crashed"
     assert "was lost: nothing heard from it for 30 s" in result.reason
+
+
+@pytest.mark.slow
+def test_a_node_whose_launcher_is_killed_is_named(hosts, tmp_path):
+    desk, node = folders(tmp_path)
+    asked = ("--nodes", "2", *SMALL, "--steps", "2000", "--out", "s", "train.py")
+    first = started(hosts[0], "study", *asked, cwd=desk)
+    second = joined(hosts[1], node, join_line(desk))
+    try:
+        beat = desk / "s" / "trials" / "n2-w2-1" / "heartbeat-1"
+        assert until(lambda: beat.exists() and beat.read_bytes()[0] > 5), said(desk, "study")
+        (launcher,) = [
+            process
+            for process in psutil.Process(second.pid).children(recursive=True)
+            if "torch.distributed.run" in process.cmdline()
+        ]
+        launcher.kill()
+        assert first.wait(timeout=100) == 2, said(desk, "study")
+    finally:
+        for started_here in (first, second):
+            started_here.kill()
+            started_here.wait()
+    (result,) = read_results(StudyFolder(desk / "s"))
+    assert result.state == "crashed"
+    assert result.reason.startswith("node 1 (")
+    assert result.reason.endswith("had its launcher killed by SIGKILL")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import struct
 import time
 from collections.abc import Callable, Sequence
@@ -126,6 +127,8 @@ class NodesLaunch:
                 part.code = int(str(message.values["code"]))
                 if message.values.get("problem"):
                     self._note(part.member, f"could not start the trial: {message.values['problem']}")
+                elif part.code < 0 and not self._over:
+                    self._note(part.member, f"had its launcher killed by {signal.Signals(-part.code).name}")
             case "done":
                 part.done = True
             case "leaving":
