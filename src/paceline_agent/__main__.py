@@ -28,7 +28,7 @@ def main(argv: list[str]) -> None:
     if not target:
         sys.exit("usage: python -m paceline_agent [-m MODULE | SCRIPT] ARGS")
     with contextlib.suppress(Exception):
-        host.die_with_parent()
+        host.die_with_parent(torchrun=True)
     agent = entry.start()
     if agent is not None:
         os.environ[WORKER] = str(os.getpid())

@@ -30,13 +30,15 @@ _ALLOWED = (
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent dies, so that a killed desk leaves no orphan behind."""
+def die_with_parent(*, torchrun: bool = False) -> None:
+    """Ask the kernel to kill this process when its parent dies, so that a killed desk leaves no orphan behind.
+
+    `torchrun`: whether the parent is to be torchrun. It may be gone by now, and another process be the parent."""
     if not sys.platform.startswith("linux"):
         return
     parent = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent or _has_lost_torchrun(parent):  # it died in between, or before
+    if os.getppid() != parent or (torchrun and _has_lost_torchrun(parent)):  # it died in between, or before
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -47,6 +49,8 @@ def _has_lost_torchrun(parent: int) -> bool:
     if not tag or "TORCHELASTIC_RUN_ID" not in os.environ:
         return False
     try:
+        if os.readlink("/proc/self") != str(os.getpid()):
+            return False  # a container that numbers processes otherwise than its /proc
         with open(f"/proc/{parent}/environ", "rb") as file:
             ours = f"PACELINE_TAG={tag}".encode() in file.read()
         with open(f"/proc/{parent}/cmdline", "rb") as file:
