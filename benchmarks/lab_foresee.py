@@ -118,6 +118,7 @@ def profile_of(row: Row) -> Profile:
         exchanged_bytes_per_step=Estimate(float(row["bytes"])),
         buckets=tuple(BucketReady(int(size), ready) for size, ready in timeline["buckets"]),
         backward_end_s=timeline["backward_end_s"],
+        bucket_cap_bytes=float(int(row["cap_mb"] * 1024 * 1024)),
         cpu_ratio=busy(row),
         step_noise_s=Estimate(fmean(deviation(worker["steps_s"]) or 0.0 for worker in launches)),
     )

@@ -209,6 +209,21 @@ def test_larger_buckets_join_whole_ones_and_a_large_tensor_stays_alone():
     )
 
 
+def test_larger_buckets_are_those_of_the_cap_and_not_of_the_first_bucket():
+    """As DDP does it when nobody sets a cap: the first bucket closes at 1 MiB, the others at 25 MiB."""
+    one = profile((1.2, 0.1), (27.0, 0.18), (27.0, 0.25), (9.0, 0.3))
+    joined = profile((55.2, 0.25), (9.0, 0.3))
+    assert foreseen(
+        replace(one, bucket_cap_bytes=25 * 2**20), 4, change=change_from(["bucket=2x"])
+    ).value == pytest.approx(foreseen(joined, 4).value, rel=0.01)
+
+
+def test_a_tensor_that_fills_a_bucket_alone_does_so_until_the_cap_is_larger():
+    one = profile((2.1, 0.12), (1.06, 0.3))  # the first is one tensor, more than twice the cap
+    same = foreseen(replace(one, bucket_cap_bytes=2**20), 4, change=change_from(["bucket=2x"]))
+    assert same.value == pytest.approx(foreseen(one, 4).value, rel=0.001)
+
+
 def unsteady(ratio):
     return replace(profile((0.01, 0.3)), step_noise_s=Estimate(ratio * STEP_S))
 

@@ -115,6 +115,7 @@ def _profile_data(profile: Profile) -> dict[str, object]:
         "variant": point.variant,
         "buckets": [[bucket.size_bytes, bucket.ready_s] for bucket in profile.buckets],
         "backward_end_s": _finite(profile.backward_end_s),
+        "bucket_cap_bytes": _finite(profile.bucket_cap_bytes),
         "own_s_by_worker": _finite(profile.own_s_by_worker),
         "timeline": plain_data(profile.timeline),
     }
@@ -204,6 +205,7 @@ def _profile(data: Data) -> Profile:
         epochs=_float_or_none(data.get("epochs")),
         buckets=tuple(BucketReady(int(size), float(ready)) for size, ready in buckets),
         backward_end_s=_float_or_none(data.get("backward_end_s")),
+        bucket_cap_bytes=_float_or_none(data.get("bucket_cap_bytes")),
         own_s_by_worker=tuple(_float(own) for own in _items(data.get("own_s_by_worker"))),
         timeline=tuple(record_from(BucketSent, item) for item in _items(data.get("timeline"))),
         **{name: _estimate(data.get(name)) for name in _QUANTITIES},

@@ -88,6 +88,7 @@ def _profile(group: Launches) -> Profile:
         overhead_s=_positive([s.overhead_s for s in splits]),
         buckets=seen.buckets,
         backward_end_s=seen.backward_end_s,
+        bucket_cap_bytes=seen.bucket_cap_bytes,
         cpu_ratio=share_over(group.uses, lambda use: use.cpu_ratio),
         gpu_ratio=share_over(group.uses, lambda use: use.gpu_ratio),
         gpu_memory_bytes=use_over(group.uses, lambda use: use.gpu_memory_bytes),

@@ -254,5 +254,8 @@ def _overlap(profiles: Sequence[Profile]) -> Overlap | None:
                 end_ratio=profile.backward_end_s / alone.value,
                 tail_share=np.cumsum(sizes[::-1])[::-1] / sizes.sum(),
                 streams=_GLOO_STREAMS if profile.point.backend == "gloo" else None,
+                cap_share=None
+                if profile.bucket_cap_bytes is None
+                else profile.bucket_cap_bytes / sizes.sum(),
             )
     return None

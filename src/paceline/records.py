@@ -222,6 +222,7 @@ class Split:
     settled: bool = True
     buckets: tuple[BucketReady, ...] = ()
     backward_end_s: float | None = None
+    bucket_cap_bytes: float | None = None
     missed_steps: int = 0  # of those to be measured: the script ended before them
     slowest_input_s: float | None = None  # what that worker waits for data beyond what the typical one does
 
@@ -259,6 +260,7 @@ class Profile:
     epochs: float | None = None
     buckets: tuple[BucketReady, ...] = ()
     backward_end_s: float | None = None
+    bucket_cap_bytes: float | None = None  # where DDP closes a bucket
     own_s_by_worker: tuple[float, ...] = ()  # per step, waiting excluded: medians over launches
     step_noise_s: Estimate | None = (
         None  # by how much the typical worker's own time differs from step to step

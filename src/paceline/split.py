@@ -102,6 +102,7 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
         settled=start < max(2, len(aligned) // 2),
         buckets=buckets,
         backward_end_s=backward_end_s,
+        bucket_cap_bytes=_bucket_cap_bytes(workers),
         missed_steps=min(steps, max(0, warmup + steps - min(w.samples[-1].k for w in workers))),
         slowest_input_s=None if late is None else _more_input_s(kept, late, typical),
     )
@@ -226,6 +227,11 @@ def _timeline(workers: Sequence[WorkerRecord]) -> tuple[tuple[BucketReady, ...],
     )
     ends = [end for t in usable if (end := number(t, "backward_end_s")) is not None]
     return buckets, max(ends) if ends else None
+
+
+def _bucket_cap_bytes(workers: Sequence[WorkerRecord]) -> float | None:
+    flags = workers[0].manifest.get("ddp_flags")
+    return number(flags, "bucket_cap_bytes") if isinstance(flags, Mapping) else None
 
 
 def number(mapping: Mapping[str, object], key: str) -> float | None:

@@ -94,6 +94,7 @@ class Overlap:
     end_ratio: float
     tail_share: Array  # of all bytes, in this bucket and those after it
     streams: int | None = None  # exchanges under way together, latency under movement; None: one by one
+    cap_share: float | None = None  # of all bytes, at which a bucket is closed, where that is known
 
 
 @dataclass(frozen=True, slots=True)

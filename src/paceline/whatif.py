@@ -23,7 +23,7 @@ import numpy as np
 from paceline.errors import UsageError
 from paceline.fit import Law
 from paceline.prior import bucket_count
-from paceline.step_law import NAMES, Overlap, Practice
+from paceline.step_law import NAMES, Array, Overlap, Practice
 
 __all__ = ["NO_CHANGE", "Change", "change_from", "changed_law"]
 
@@ -138,8 +138,7 @@ def _rebucketed(overlap: Overlap, bucket_ratio: float) -> Overlap:
 def _joined(overlap: Overlap, bucket_ratio: float) -> Overlap:
     """Buckets joined in order until each holds the new cap; one is ready when its last part is."""
     sizes = overlap.tail_share - np.append(overlap.tail_share[1:], 0.0)
-    # of those that closed at the cap they were made with, the smallest is nearest to it; the last holds what was left
-    cap = bucket_ratio * float(sizes[:-1].min()) * _OVERSHOT
+    cap = bucket_ratio * (overlap.cap_share or _least_cap(sizes))
     ready, tails, held = [], [], 0.0
     for size, at, tail in zip(sizes, overlap.ready_ratio, overlap.tail_share, strict=True):
         if held == 0.0:
@@ -150,6 +149,11 @@ def _joined(overlap: Overlap, bucket_ratio: float) -> Overlap:
         if held >= cap:
             held = 0.0
     return replace(overlap, ready_ratio=np.array(ready), tail_share=np.array(tails))
+
+
+def _least_cap(sizes: Array) -> float:
+    """Of buckets that closed at the cap the smallest is nearest to it; the last holds what was left."""
+    return float(sizes[:-1].min()) * _OVERSHOT
 
 
 def _ratio(word: str, text: str) -> float:
