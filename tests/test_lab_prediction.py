@@ -224,6 +224,19 @@ def test_a_tensor_that_fills_a_bucket_alone_does_so_until_the_cap_is_larger():
     assert same.value == pytest.approx(foreseen(one, 4).value, rel=0.001)
 
 
+def test_what_fits_into_one_bucket_of_half_the_size_stays_there():
+    one = replace(profile((3.0, 0.3)), bucket_cap_bytes=25 * 2**20)
+    assert foreseen(one, 4, change=change_from(["bucket=0.5x"])) == foreseen(one, 4)
+
+
+def test_smaller_buckets_are_as_many_as_the_smaller_cap_makes():
+    one = replace(profile((26.5, 0.15), (26.5, 0.25), (5.0, 0.3)), bucket_cap_bytes=25 * 2**20)
+    even = profile(*((58.0 / 5, 0.06 * k) for k in range(1, 6)))
+    smaller = foreseen(one, 4, change=change_from(["bucket=0.5x"]))
+    assert smaller.value < foreseen(one, 4).value
+    assert smaller.value == pytest.approx(foreseen(even, 4).value, rel=0.05)
+
+
 def unsteady(ratio):
     return replace(profile((0.01, 0.3)), step_noise_s=Estimate(ratio * STEP_S))
 

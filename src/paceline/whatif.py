@@ -14,6 +14,7 @@ What compressing costs on the device is not counted, and a sharded exchange hide
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -126,6 +127,10 @@ def _rebucketed(overlap: Overlap, bucket_ratio: float) -> Overlap:
     if bucket_ratio > 1.0 and before > 1:
         return _joined(overlap, bucket_ratio)
     count = max(1, round(before / bucket_ratio))
+    if overlap.cap_share is not None:
+        count = max(before, math.ceil(1.0 / (bucket_ratio * overlap.cap_share)))
+    if count == before:
+        return overlap  # gradients that fit into one bucket of half the size stay there
     done = np.append(1.0 - overlap.tail_share[1:], 1.0)  # share of the bytes up to and with each bucket
     ends = np.arange(1, count + 1) / count
     first, last = overlap.ready_ratio[0], overlap.ready_ratio[-1]
