@@ -19,6 +19,10 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
+os.environ.pop(
+    "PYTHONUNBUFFERED", None
+)  # images of containers set it, and it hides what a user's Python does at its end
+
 # a shell starts what it puts in the background with Ctrl-C ignored, and children inherit that: tests interrupt theirs
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -15,7 +15,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer._click.core import Command, Context
@@ -126,7 +126,7 @@ def exit_code(args: Sequence[str]) -> int:
         raise
     except OSError as problem:
         say_error(*_system_text(problem))
-        _discard_output()
+        _discard(sys.stdout)
         return 1
     if code == Interrupted.exit_code:  # Ctrl-C where nobody else has said so
         say_error("stopped", _GOES_ON.get(_verb(args) or ""))
@@ -153,10 +153,12 @@ def paceline(
 
 def say_error(message: str, hint: str | None) -> None:
     """What happened, then one thing to do."""
-    with contextlib.suppress(OSError):  # a stderr that is closed or full has nobody who reads it
+    try:
         print(f"paceline: {message}", file=sys.stderr)
         if hint:
             print(f"  try: {hint}", file=sys.stderr)
+    except OSError:  # a stderr that is closed or full has nobody who reads it
+        _discard(sys.stderr)
 
 
 def _system_text(problem: OSError) -> tuple[str, str]:
@@ -189,7 +191,7 @@ def _first_word(args: Sequence[str]) -> str:
 
 def _reader_left(args: Sequence[str]) -> int:
     """`| head` has seen enough, and there is nobody to tell; but what goes on when repeated was not done."""
-    _discard_output()
+    _discard(sys.stdout)
     return 1 if _verb(args) in _GOES_ON else 0
 
 
@@ -200,10 +202,10 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - open to the end
 
 
-def _discard_output() -> None:
+def _discard(stream: TextIO) -> None:
     """Let what is still to be written go nowhere, so that the end of the interpreter does not try again."""
     with contextlib.suppress(io.UnsupportedOperation):  # a stream without a file, as tests give it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _usage_hint(args: Sequence[str]) -> str:
