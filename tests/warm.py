@@ -6,20 +6,22 @@ start as a user's do.
 
 import atexit
 import contextlib
+import faulthandler
 import multiprocessing
 import os
 import random
-import runpy
 import socket
 import sys
 import tempfile
 import threading
 import time
+import types
 from pathlib import Path
 
 from paceline.launch.command import TORCHRUN, Command
 
 _AGENT = ("-m", "paceline_agent")
+_STACKS_S = 120.0  # after which a worker that has not ended writes where it stands
 
 
 def warm_process(words, *, environment, directory, output):
@@ -120,6 +122,7 @@ def _become(words, environment, directory, output):
     with open(output, "ab") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
+    faulthandler.dump_traceback_later(_STACKS_S, file=2)
     try:
         _run(
             words, searched=[entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
@@ -134,7 +137,11 @@ def _run(words, *, searched):
     sys.argv[:] = words
     if words[:2] != _AGENT:
         sys.path[0] = os.path.dirname(words[0])
-        runpy.run_path(words[0], run_name="__main__")
+        # a module that stays, as the interpreter has it: where its variables go before the process does, torch may wait
+        # for a thread of gloo that waits for the interpreter's lock
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        sys.modules["__main__"].__file__ = words[0]
+        exec(compile(Path(words[0]).read_bytes(), words[0], "exec"), sys.modules["__main__"].__dict__)
         return
     for name in [name for name in sys.modules if name.partition(".")[0] == _AGENT[1]]:
         del sys.modules[name]  # the trial has a copy of its own
