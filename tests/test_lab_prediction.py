@@ -229,6 +229,11 @@ def test_what_fits_into_one_bucket_of_half_the_size_stays_there():
     assert foreseen(one, 4, change=change_from(["bucket=0.5x"])) == foreseen(one, 4)
 
 
+def test_one_tensor_larger_than_any_cap_stays_one_bucket_when_caps_grow():
+    one = replace(profile((100.0, 0.3)), bucket_cap_bytes=25 * 2**20)
+    assert foreseen(one, 4, change=change_from(["bucket=2x"])) == foreseen(one, 4)
+
+
 def test_smaller_buckets_are_as_many_as_the_smaller_cap_makes():
     one = replace(profile((26.5, 0.15), (26.5, 0.25), (5.0, 0.3)), bucket_cap_bytes=25 * 2**20)
     even = profile(*((58.0 / 5, 0.06 * k) for k in range(1, 6)))

@@ -124,8 +124,8 @@ def _rebucketed(overlap: Overlap, bucket_ratio: float) -> Overlap:
     """Larger buckets join whole ones, as DDP fills them: one closes when it reaches the cap.
     Smaller ones are cut evenly, as if gradients became ready evenly inside each bucket that was seen."""
     before = len(overlap.tail_share)
-    if bucket_ratio > 1.0 and before > 1:
-        return _joined(overlap, bucket_ratio)
+    if bucket_ratio > 1.0:
+        return _joined(overlap, bucket_ratio) if before > 1 else overlap
     count = max(1, round(before / bucket_ratio))
     if overlap.cap_share is not None:
         count = max(before, math.ceil(1.0 / (bucket_ratio * overlap.cap_share)))

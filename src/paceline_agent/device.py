@@ -132,13 +132,17 @@ def _current_stream() -> Callable[[], Any]:
     device = getattr(torch._C, "_cuda_getDevice", None)
     if number is None or device is None:
         return torch.cuda.current_stream
-    seen: list[Any] = [None, None]
+    last: tuple[Any, Any] = (None, None)
 
     def current() -> Any:
-        now = number(device())
-        if now != seen[0]:
-            seen[:] = now, torch.cuda.current_stream()
-        return seen[1]
+        nonlocal last
+        now, held = (
+            number(device()),
+            last,
+        )  # held: an exchange ends on another thread, with a stream of its own
+        if now != held[0]:
+            last = held = (now, torch.cuda.current_stream())
+        return held[1]
 
     return current
 
