@@ -238,12 +238,11 @@ def _rate_binds(slower: Row, faster: Row) -> bool:
 
 def _neighbours(cell: Row, truth: dict) -> tuple[Row | None, Row | None]:
     """The same cell as it was measured on the next slower and on the next faster link."""
-    here = full_name(cell)
+    here, rate = full_name(cell), _mbit(cell)
     rates = {_mbit(row): row for name, row in truth.items() if (name[0], *name[2:]) == (here[0], *here[2:])}
-    less, more = (
-        [rate for rate in rates if (rate > _mbit(cell)) is up and rate != _mbit(cell)] for up in (False, True)
-    )
-    return rates[max(less)] if less else None, rates[min(more)] if more else None
+    slower = max((other for other in rates if other < rate), default=None)
+    faster = min((other for other in rates if other > rate), default=None)
+    return rates.get(slower), rates.get(faster)
 
 
 def _mbit(row: Row) -> float:

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -290,21 +291,31 @@ def test_a_desk_that_is_killed_leaves_no_process_on_a_node(hosts, tmp_path):
     assert list((node / "scratch").glob("paceline-*")) == []
 
 
-@pytest.mark.slow
-def test_a_cut_cable_ends_the_trial_and_nothing_hangs(hosts, tmp_path):
-    desk, node = folders(tmp_path)
+@contextmanager
+def under_way(hosts, desk, node):
+    """A long trial on both nodes that has begun to step: the desk, and the node that joined."""
     asked = ("--nodes", "2", *SMALL, "--steps", "2000", "--out", "s", "train.py")
     first = started(hosts[0], "study", *asked, cwd=desk)
     second = joined(hosts[1], node, join_line(desk))
-    beat = desk / "s" / "trials" / "n2-w2-1" / "heartbeat-1"
-    assert until(lambda: beat.exists() and beat.read_bytes()[0] > 5)
-    subprocess.run(["ip", "-n", hosts[1], "link", "set", "eth0", "down"], check=True)
     try:
-        assert first.wait(timeout=100) == 2
+        beat = desk / "s" / "trials" / "n2-w2-1" / "heartbeat-1"
+        assert until(lambda: beat.exists() and beat.read_bytes()[0] > 5), said(desk, "study")
+        yield first, second
     finally:
-        subprocess.run(["ip", "-n", hosts[1], "link", "set", "eth0", "up"], check=True)
-        second.kill()
-        second.wait()
+        for process in (first, second):
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.slow
+def test_a_cut_cable_ends_the_trial_and_nothing_hangs(hosts, tmp_path):
+    desk, node = folders(tmp_path)
+    with under_way(hosts, desk, node) as (first, _):
+        subprocess.run(["ip", "-n", hosts[1], "link", "set", "eth0", "down"], check=True)
+        try:
+            assert first.wait(timeout=100) == 2
+        finally:
+            subprocess.run(["ip", "-n", hosts[1], "link", "set", "eth0", "up"], check=True)
     (result,) = read_results(StudyFolder(desk / "s"))
     assert result.state == "crashed"
     assert "was lost: nothing heard from it for 30 s" in result.reason
@@ -313,12 +324,7 @@ def test_a_cut_cable_ends_the_trial_and_nothing_hangs(hosts, tmp_path):
 @pytest.mark.slow
 def test_a_node_whose_launcher_is_killed_is_named(hosts, tmp_path):
     desk, node = folders(tmp_path)
-    asked = ("--nodes", "2", *SMALL, "--steps", "2000", "--out", "s", "train.py")
-    first = started(hosts[0], "study", *asked, cwd=desk)
-    second = joined(hosts[1], node, join_line(desk))
-    try:
-        beat = desk / "s" / "trials" / "n2-w2-1" / "heartbeat-1"
-        assert until(lambda: beat.exists() and beat.read_bytes()[0] > 5), said(desk, "study")
+    with under_way(hosts, desk, node) as (first, second):
         (launcher,) = [
             process
             for process in psutil.Process(second.pid).children(recursive=True)
@@ -326,10 +332,6 @@ def test_a_node_whose_launcher_is_killed_is_named(hosts, tmp_path):
         ]
         launcher.kill()
         assert first.wait(timeout=100) == 2, said(desk, "study")
-    finally:
-        for started_here in (first, second):
-            started_here.kill()
-            started_here.wait()
     (result,) = read_results(StudyFolder(desk / "s"))
     assert result.state == "crashed"
     assert result.reason.startswith("node 1 (")
