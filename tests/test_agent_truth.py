@@ -1,6 +1,9 @@
 """The split tells the truth: delays of known length, injected into real two-worker DDP trainings, are found again.
 
 Computation is sleep here: two cores shared with others would otherwise add their own lateness to the injected one.
+What is injected is many times what an exchange takes when nothing is: where gloo's two threads share a core with
+others, one turns in circles until the scheduler's next tick while the other waits for its turn with the lock that the
+first is after, which makes 0.4 to 6 ms of the same few bytes (evidence/2026-11-15-gloo-lock).
 Workers are forked from a process that has torch, for it is their steps that are timed and not their start; those
 on the shaped link start as a user's do.
 """
@@ -22,6 +25,8 @@ from tests.warm import WarmLauncher
 pytestmark = pytest.mark.alone
 
 COMPUTE = ("--compute", "0.03")
+INJECTED_S = 0.1
+BLAMED_S = 0.1 * INJECTED_S  # the most of it that may be found in the wrong place
 
 
 @pytest.fixture(scope="module")
@@ -31,28 +36,28 @@ def quiet(tmp_path_factory):
 
 
 def test_a_late_worker_is_straggle_and_is_named_and_the_wire_is_not_blamed(tmp_path, quiet):
-    _, split = measured(tmp_path, "plain_ddp.py", *COMPUTE, "--late", "0.05", launcher=WarmLauncher())
-    assert split.straggle_s == pytest.approx(0.050, rel=0.10)
+    _, split = measured(tmp_path, "plain_ddp.py", *COMPUTE, "--late", str(INJECTED_S), launcher=WarmLauncher())
+    assert split.straggle_s == pytest.approx(INJECTED_S, abs=BLAMED_S)
     assert split.slowest_worker == 1
-    assert split.slowest_lag_s == pytest.approx(0.050, rel=0.10)
-    assert split.wire_s <= quiet.wire_s + 0.003
+    assert split.slowest_lag_s == pytest.approx(INJECTED_S, abs=BLAMED_S)
+    assert split.wire_s <= quiet.wire_s + BLAMED_S
     assert split.compute_s == pytest.approx(quiet.compute_s, abs=0.005)
 
 
 def test_slow_data_on_all_workers_is_input(tmp_path, quiet):
-    _, split = measured(tmp_path, "plain_ddp.py", *COMPUTE, "--slow-data", "0.03", launcher=WarmLauncher())
-    assert split.input_s == pytest.approx(0.030, rel=0.10)
-    assert split.compute_s - quiet.compute_s == pytest.approx(0.030, rel=0.20)
-    assert split.wire_s <= quiet.wire_s + 0.003
+    asked = (*COMPUTE, "--slow-data", str(INJECTED_S))
+    _, split = measured(tmp_path, "plain_ddp.py", *asked, launcher=WarmLauncher())
+    assert split.input_s == pytest.approx(INJECTED_S, abs=BLAMED_S)
+    assert split.compute_s - quiet.compute_s == pytest.approx(INJECTED_S, abs=BLAMED_S)
+    assert split.wire_s <= quiet.wire_s + BLAMED_S
 
 
 def test_a_slow_exchange_is_wire_and_nobody_is_late(tmp_path, quiet):
     """One bucket, so the hook runs once per step and delays its exchange on both workers alike."""
-    _, split = measured(
-        tmp_path, "plain_ddp.py", *COMPUTE, "--slow-exchange", "0.04", launcher=WarmLauncher()
-    )
-    assert split.wire_s - quiet.wire_s == pytest.approx(0.040, rel=0.10)
-    assert split.straggle_s <= quiet.straggle_s + 0.003
+    asked = (*COMPUTE, "--slow-exchange", str(INJECTED_S))
+    _, split = measured(tmp_path, "plain_ddp.py", *asked, launcher=WarmLauncher())
+    assert split.wire_s - quiet.wire_s == pytest.approx(INJECTED_S, abs=BLAMED_S)
+    assert split.straggle_s <= quiet.straggle_s + BLAMED_S
     assert split.slowest_worker is None
 
 
@@ -74,8 +79,8 @@ def test_with_nothing_injected_compute_at_two_workers_is_the_step_at_one(tmp_pat
 
 def test_a_late_worker_is_found_without_ddp_too(tmp_path):
     """Gradients averaged by hand: the wait is inside the script's own all_reduce."""
-    _, split = measured(tmp_path, "by_hand.py", "0.05", launcher=WarmLauncher())
-    assert split.straggle_s == pytest.approx(0.050, rel=0.10)
+    _, split = measured(tmp_path, "by_hand.py", str(INJECTED_S), launcher=WarmLauncher())
+    assert split.straggle_s == pytest.approx(INJECTED_S, abs=BLAMED_S)
     assert split.slowest_worker == 1
 
 
