@@ -3,7 +3,10 @@
 v1   CPU_MOUNT/NAME/cpu.cfs_quota_us of cpu.cfs_period_us
 v2   MOUNT/NAME/cpu.max "QUOTA PERIOD", with the cpu controller handed down by the root group
 
-The period is 20 ms: with the kernel's own 100 ms a worker would stand still for longer than a short step.
+A quota stands for a slower core, which it resembles the better the shorter its period is. Whoever waits now and then
+(for an exchange) spends on waiting what is left of a period in which its quota is used up: of 0.4 s of computing at a
+quarter of a core it saves 6 to 7% with 20 ms, 3 to 4% with 10 ms, 1% with 4 ms (evidence of the laboratory). So the
+period is 4 ms, and longer only where the least quota that the kernel takes, 1 ms, is too much of it.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from paceline.lab.blueprint import Host
 
 __all__ = ["groups_like", "join_file", "limit", "remove_group", "root_group"]
 
-_PERIOD_US = 20_000
+_PERIOD_US = 4_000
 _LEAST_US = 1_000  # the kernel takes no smaller quota
+_LONGEST_US = 1_000_000  # nor a longer period
 
 
 def limit(host: Host) -> None:
@@ -31,7 +35,9 @@ def limit(host: Host) -> None:
             hint="leave out --cpu and --slow-host",
         )
     mount, version = root
-    group, quota = mount / host.namespace, max(_LEAST_US, round(host.cores * _PERIOD_US))
+    group = mount / host.namespace
+    period = min(_LONGEST_US, max(_PERIOD_US, round(_LEAST_US / host.cores)))
+    quota = max(_LEAST_US, round(host.cores * period))
     try:
         handed_down = mount / "cgroup.subtree_control"
         # in a container that has processes in its own root group, asking again is refused
@@ -39,9 +45,9 @@ def limit(host: Host) -> None:
             handed_down.write_text("+cpu")
         group.mkdir()
         if version == 2:
-            (group / "cpu.max").write_text(f"{quota} {_PERIOD_US}")
+            (group / "cpu.max").write_text(f"{quota} {period}")
         else:
-            (group / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
+            (group / "cpu.cfs_period_us").write_text(str(period))
             (group / "cpu.cfs_quota_us").write_text(str(quota))
     except OSError as problem:
         raise PacelineError(
