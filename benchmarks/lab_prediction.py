@@ -36,8 +36,8 @@ from paceline.lab.blueprint import Lab, lab_of
 from paceline.lab.launcher import inside
 from paceline.lab.network import shape
 from paceline.lab.owner import new_name, opened, sweep
-from paceline.lab.quota import root_group
 from paceline.lab.system import require_root
+from paceline.launch.cgroup import root_group
 from paceline.launch.command import Command
 from paceline.launch.local import LocalLauncher
 

@@ -36,7 +36,9 @@ def quiet(tmp_path_factory):
 
 
 def test_a_late_worker_is_straggle_and_is_named_and_the_wire_is_not_blamed(tmp_path, quiet):
-    _, split = measured(tmp_path, "plain_ddp.py", *COMPUTE, "--late", str(INJECTED_S), launcher=WarmLauncher())
+    _, split = measured(
+        tmp_path, "plain_ddp.py", *COMPUTE, "--late", str(INJECTED_S), launcher=WarmLauncher()
+    )
     assert split.straggle_s == pytest.approx(INJECTED_S, abs=BLAMED_S)
     assert split.slowest_worker == 1
     assert split.slowest_lag_s == pytest.approx(INJECTED_S, abs=BLAMED_S)

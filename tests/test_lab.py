@@ -19,6 +19,7 @@ from paceline.lab.launcher import LabLaunch, inside, rendezvous_in
 from paceline.lab.means import means
 from paceline.lab.network import shape, uses_userspace_switch
 from paceline.lab.owner import end_lab, new_name, opened, sweep
+from paceline.launch.cgroup import root_group
 from paceline.launch.command import Command
 from paceline.launch.processes import tagged
 from paceline.plan import plan_study
@@ -137,18 +138,19 @@ def test_the_quota_lives_in_version_1_where_its_cpu_hierarchy_is_mounted(tmp_pat
     file = mounts(
         tmp_path, f"cgroup2 {tmp_path} cgroup2 rw 0 0", "cgroup /c/cpu cgroup rw,relatime,cpu,cpuacct 0 0"
     )
-    assert quota.root_group(file) == (Path("/c/cpu"), 1)
+    assert root_group(file) == (Path("/c/cpu"), 1)
 
 
 def test_else_in_version_2_if_it_has_the_cpu_controller(tmp_path):
     file = mounts(tmp_path, f"cgroup2 {tmp_path} cgroup2 rw,relatime 0 0")
-    assert quota.root_group(file) is None
+    assert root_group(file) is None
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io\n")
-    assert quota.root_group(file) == (tmp_path, 2)
+    assert root_group(file) == (tmp_path, 2)
 
 
 @pytest.mark.parametrize(
-    ("cores", "written"), [(0.25, "1000 4000"), (2, "8000 4000"), (0.1, "1000 10000"), (0.0001, "1000 1000000")]
+    ("cores", "written"),
+    [(0.25, "1000 4000"), (2, "8000 4000"), (0.1, "1000 10000"), (0.0001, "1000 1000000")],
 )
 def test_a_period_is_as_short_as_the_least_quota_of_the_kernel_allows(tmp_path, monkeypatch, cores, written):
     monkeypatch.setattr(quota, "root_group", lambda: (tmp_path, 2))
@@ -350,7 +352,7 @@ def test_workers_of_one_host_talk_over_its_loopback_and_feel_no_link(slow_pair):
 @needs_lab
 @pytest.mark.root
 @pytest.mark.alone
-@pytest.mark.skipif(quota.root_group() is None, reason="no cgroup with a CPU quota")
+@pytest.mark.skipif(root_group() is None, reason="no cgroup with a CPU quota")
 def test_a_slow_host_computes_as_slowly_as_its_share(slow_pair):
     spin = "import time\nt = time.monotonic()\nwhile time.process_time() < 0.3: pass\nprint(time.monotonic() - t)"
     command = Command((sys.executable, "-c", spin), "/", {}, "/", "t")

@@ -9,7 +9,7 @@ import numpy as np
 
 from paceline.curve import Launches
 from paceline.records import Finding, Profile, TrialResult, WorkerRecord
-from paceline.split import number
+from paceline.split import cores_of, number
 from paceline.step_law import expected_maximum
 from paceline.units import percent_text
 
@@ -93,18 +93,26 @@ def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
             threshold=STEAL_RATIO,
             hint="measure on a machine that is not shared, or raise --repeats",
         )
-    cpus = [number(w.manifest, "cpus") for r in group.results for w in r.workers]
+    cores = [cores_of(w.manifest) for r in group.results for w in r.workers]
     threads = [number(w.manifest, "threads") for r in group.results for w in r.workers]
     devices = {w.manifest.get("device") for r in group.results for w in r.workers}
     together = max((len(_beside_first(r)) for r in group.results), default=0)
-    if cpus and cpus[0] and threads and threads[0] and devices == {"cpu"} and together * threads[0] > cpus[0]:
+    if (
+        cores
+        and cores[0]
+        and threads
+        and threads[0]
+        and devices == {"cpu"}
+        and together * threads[0] > cores[0]
+    ):
+        room = "one core" if cores[0] == 1 else f"{cores[0]} cores"
         yield Finding(
             "more-workers-than-cores",
             "doubt",
-            f"{point.id}: {together} workers × {threads[0]:.0f} threads share {cpus[0]:.0f} cores: "
+            f"{point.id}: {together} workers × {threads[0]:.0f} threads share {room}: "
             "this measures the operating system's scheduler, not how the training scales",
             value=together * threads[0],
-            threshold=cpus[0],
+            threshold=float(cores[0]),
             hint="use at most as many workers as cores, or more machines",
         )
 

@@ -14,6 +14,7 @@ from statistics import median
 
 from paceline.errors import StudyError
 from paceline.records import DeviceProbe, DeviceRate, Estimate, Probe, ProbeTime, TrialResult
+from paceline.split import cores_of
 from paceline.stats import estimate
 
 __all__ = [
@@ -144,7 +145,7 @@ def _alone(workers: int) -> tuple[str, ...]:
 
 def _crowded(records: Sequence[Data], per_node: int) -> tuple[str, ...]:
     """Whether workers took turns on too few cores, where even waiting for a message takes one."""
-    cores = [count for r in records if isinstance(count := r.get("cpus"), int)]
+    cores = [count for r in records if (count := cores_of(r)) is not None]
     if not cores or per_node <= min(cores):
         return ()
     return (

@@ -16,7 +16,7 @@ class Telemetry:
     t_s: float  # monotonic clock of the node, the one of Sample.end_s
     cpu_s: float  # CPU seconds so far, of the worker and its children
     rss_bytes: int
-    node_cores: int
+    node_cores: float  # a quota may leave less than a whole one
     gpu_ratio: float | None = None  # share of the last sampling period with a kernel under way
     gpu_memory_bytes: int | None = None
     gpu_clock_ratio: float | None = None  # clock of the multiprocessors / their highest clock

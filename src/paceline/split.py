@@ -234,6 +234,14 @@ def _bucket_cap_bytes(workers: Sequence[WorkerRecord]) -> float | None:
     return number(flags, "bucket_cap_bytes") if isinstance(flags, Mapping) else None
 
 
+def cores_of(manifest: Mapping[str, object]) -> int | None:
+    """The cores that a worker may use: those it may run on, or as many as its container's quota pays for."""
+    cpus, quota = number(manifest, "cpus"), number(manifest, "cpu_quota")
+    if cpus is None or cpus < 1:
+        return None
+    return int(cpus) if quota is None else max(1, min(int(cpus), int(quota)))
+
+
 def number(mapping: Mapping[str, object], key: str) -> float | None:
     """A number from a manifest, None if it is absent or something else."""
     value = mapping.get(key)

@@ -12,6 +12,8 @@ import socket
 import sys
 from typing import Any, Optional
 
+from paceline_agent.cgroup import quota_cores
+
 _PR_SET_PDEATHSIG = 1
 _ALLOWED = (
     "OMP_",
@@ -165,6 +167,7 @@ def identity() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpus": usable_cpus(),
+        "cpu_quota": quota_cores(),
         "argv": list(sys.argv),
         "environment": {
             name: value

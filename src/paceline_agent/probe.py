@@ -323,6 +323,7 @@ def _worker(wanted: bool) -> dict[str, Any]:
         "host": about["host"],
         "node": _node(),
         "cpus": about["cpus"],
+        "cpu_quota": about["cpu_quota"],
         "python": about["python"],
         **rates,
     }

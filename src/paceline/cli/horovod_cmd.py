@@ -27,6 +27,7 @@ from paceline.launch.horovod_hosts import (
     slurm_hosts,
 )
 from paceline.launch.horovod_start import archive_of, start_all
+from paceline.launch.processes import cores
 from paceline.launch.route import address_towards, free_port, own_addresses
 from paceline.launch.slurm_nodes import allocation_here, first_address
 from paceline.migrate import migrated, unified_diff
@@ -75,7 +76,7 @@ def _run(args: Sequence[str]) -> int:
     workers = sum(host.slots for host in local)
     with tempfile.TemporaryDirectory(prefix="paceline-horovod-") as folder:
         provide_in(folder)
-        own = environment_of(folder, workers=workers, cores=os.cpu_count() or 1, environment=environment)
+        own = environment_of(folder, workers=workers, cores=cores(), environment=environment)
         command = command_of(asked.command, workers=workers, restarts=asked.restarts)
         return subprocess.run(command, env=own, check=False).returncode
 

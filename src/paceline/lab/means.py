@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from paceline.lab.blueprint import Lab
 from paceline.lab.network import uses_userspace_switch
-from paceline.lab.quota import root_group
 from paceline.lab.system import ask
+from paceline.launch.cgroup import root_group
 
 __all__ = ["means"]
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from pathlib import Path
 
 import psutil
 
-__all__ = ["cores", "end_tagged", "kernel_oom_kills", "send", "tagged"]
+from paceline.launch.cgroup import quota_cores
+
+__all__ = ["cores", "cores_of", "end_tagged", "kernel_oom_kills", "send", "tagged"]
 
 _TAG = "PACELINE_TAG"
 STACKS_SIGNAL = signal.SIGRTMIN + 7  # the agent answers it with the stacks of all threads
@@ -88,5 +91,12 @@ def kernel_oom_kills() -> int | None:
 
 
 def cores() -> int:
-    """CPU cores that this process may use."""
-    return len(psutil.Process().cpu_affinity() or [0])
+    """Whole CPU cores that this process may use, at least one."""
+    return max(1, int(cores_of(psutil.Process())))
+
+
+def cores_of(process: psutil.Process) -> float:
+    """CPU cores that a process may use: those it may run on, or as many as the quota of its container pays for."""
+    usable = float(len(process.cpu_affinity() or [0]))
+    quota = quota_cores(membership=Path(f"/proc/{process.pid}/cgroup"))
+    return usable if quota is None else min(usable, quota)

@@ -20,7 +20,7 @@ from typing import TextIO
 import psutil
 
 from paceline.launch.nvml import Devices, DeviceUse, devices
-from paceline.launch.processes import cores
+from paceline.launch.processes import cores_of
 
 __all__ = ["NODE_VARIABLE", "Sampler"]
 
@@ -53,7 +53,7 @@ class Sampler:
             worker = self._known[pid]
             if worker is not None:
                 with contextlib.suppress(psutil.Error, OSError):
-                    self._write(rank, worker, self._file or self._opened())
+                    self._write(rank, worker, self._file or self._opened(worker))
 
     def close(self) -> None:
         if self._file is not None:
@@ -63,7 +63,7 @@ class Sampler:
             self._devices.close()
             self._devices = None
 
-    def _opened(self) -> TextIO:
+    def _opened(self, worker: _Worker) -> TextIO:
         self._devices = devices()
         self._file = self._path.open("a", encoding="utf-8")
         header = {
@@ -71,7 +71,7 @@ class Sampler:
             "format": FORMAT,
             "node": self._node,
             "host": socket.gethostname(),
-            "cores": cores(),
+            "cores": cores_of(worker.process),
             "nvml": self._devices.driver if self._devices else None,
         }
         self._file.write(json.dumps(header) + "\n")

@@ -19,7 +19,7 @@ def telemetry(trial: Path) -> tuple[Telemetry, ...]:
         node, cores = 0, 1
         for line in json_lines(path):
             if line.get("record") == "header":
-                node, cores = int(_number(line.get("node")) or 0), int(_number(line.get("cores")) or 1)
+                node, cores = int(_number(line.get("node")) or 0), _number(line.get("cores")) or 1.0
             elif line.get("record") == "worker":
                 sample = _sample(line, node, cores)
                 found += [sample] if sample is not None else []
@@ -34,7 +34,7 @@ def lost_nodes(trial: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _sample(line: Mapping[str, object], node: int, cores: int) -> Telemetry | None:
+def _sample(line: Mapping[str, object], node: int, cores: float) -> Telemetry | None:
     rank, t_s, cpu_s = (_number(line.get(name)) for name in ("rank", "t_s", "cpu_s"))
     if rank is None or t_s is None or cpu_s is None:
         return None

@@ -1,0 +1,134 @@
+"""How many cores a container leaves: read alike by the desk and by the agent, which may not import each other."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from paceline.lab import quota
+from paceline.lab.blueprint import Host
+from paceline.launch import cgroup, processes
+from paceline.split import cores_of
+from paceline_agent import cgroup as agent_cgroup
+
+
+def desk(proc):
+    return cgroup.quota_cores(proc / "mounts", proc / "cgroup")
+
+
+def agent(proc):
+    return agent_cgroup.quota_cores(str(proc))
+
+
+@pytest.fixture(params=[desk, agent])
+def read(request):
+    return request.param
+
+
+def version_1(folder, own, quotas):
+    """A mounted cpu hierarchy with (quota, period) of groups by path, and a process in `own`."""
+    mount = folder / "cpu,cpuacct"
+    for path, (granted, period) in quotas.items():
+        (mount / path).mkdir(parents=True, exist_ok=True)
+        (mount / path / "cpu.cfs_quota_us").write_text(f"{granted}\n")
+        (mount / path / "cpu.cfs_period_us").write_text(f"{period}\n")
+    (folder / "mounts").write_text(
+        f"tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup {mount} cgroup rw,relatime,cpu,cpuacct 0 0\n"
+    )
+    (folder / "cgroup").write_text(f"5:memory:/elsewhere\n4:cpu,cpuacct:{own}\n0::/\n")
+    return folder
+
+
+def version_2(folder, own, limits):
+    """A mounted unified hierarchy with cpu.max of groups by path, and a process in `own`."""
+    mount = folder / "unified"
+    mount.mkdir()
+    (mount / "cgroup.controllers").write_text("cpuset cpu io\n")
+    for path, limit in limits.items():
+        (mount / path).mkdir(parents=True, exist_ok=True)
+        (mount / path / "cpu.max").write_text(limit + "\n")
+    (folder / "mounts").write_text(f"cgroup2 {mount} cgroup2 rw,relatime 0 0\n")
+    (folder / "cgroup").write_text(f"0::{own}\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("own", "quotas", "cores"),
+    [
+        ("/", {"": (-1, 100_000)}, None),
+        ("/box", {"": (-1, 100_000), "box": (150_000, 100_000)}, 1.5),
+        ("/pod/box", {"pod": (400_000, 100_000), "pod/box": (-1, 100_000)}, 4.0),
+        ("/pod/box", {"pod": (200_000, 100_000), "pod/box": (300_000, 100_000)}, 2.0),
+        (
+            "/host/path/of/the/box",
+            {"": (25_000, 100_000)},
+            0.25,
+        ),  # a container sees its own group as the root
+    ],
+)
+def test_version_1(tmp_path, read, own, quotas, cores):
+    assert read(version_1(tmp_path, own, quotas)) == cores
+
+
+@pytest.mark.parametrize(
+    ("own", "limits", "cores"),
+    [
+        ("/", {}, None),
+        ("/box", {"box": "max 100000"}, None),
+        ("/box", {"box": "50000 100000"}, 0.5),
+        ("/pod/box", {"pod": "800000 100000", "pod/box": "max 100000"}, 8.0),
+        ("/../outside", {"": "300000 100000"}, 3.0),
+        ("/box", {"box": "nonsense"}, None),
+    ],
+)
+def test_version_2(tmp_path, read, own, limits, cores):
+    assert read(version_2(tmp_path, own, limits)) == cores
+
+
+def test_a_machine_without_groups_has_no_quota(tmp_path, read):
+    assert read(tmp_path) is None
+    (tmp_path / "mounts").write_text("proc /proc proc rw 0 0\n")
+    assert read(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("manifest", "cores"),
+    [({}, None), ({"cpus": 0}, None), ({"cpus": 8}, 8), ({"cpus": 8, "cpu_quota": None}, 8),
+     ({"cpus": 8, "cpu_quota": 2.5}, 2), ({"cpus": 8, "cpu_quota": 0.25}, 1), ({"cpus": 2, "cpu_quota": 8.0}, 2)],
+)  # fmt: skip
+def test_a_worker_has_the_cores_that_its_quota_pays_for(manifest, cores):
+    assert cores_of(manifest) == cores
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make a group")
+@pytest.mark.skipif(cgroup.root_group() is None, reason="no cgroup with a CPU quota")
+def test_a_process_in_a_group_knows_its_quota():
+    """The kernel's own files: what is set is read again, from inside by the agent and from outside by the desk."""
+    host = Host(1, f"paceline-test-{os.getpid()}", "10.77.0.1", cores=0.5)
+    quota.limit(host)
+    asked = "from paceline_agent.host import identity; print(identity()['cpu_quota'], flush=True); input()"
+    try:
+        process = subprocess.Popen(
+            [
+                "sh",
+                "-c",
+                f'echo $$ > "$0"; exec "$1" -c "{asked}"',
+                str(quota.join_file(host)),
+                sys.executable,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert float(process.stdout.readline()) == pytest.approx(0.5)
+            assert processes.cores_of(psutil.Process(process.pid)) == pytest.approx(0.5)
+        finally:
+            process.communicate("\n", timeout=30)
+    finally:
+        quota.remove_group(Path(quota.join_file(host)).parent)
+    assert not quota.groups_like(host.namespace)
