@@ -9,6 +9,7 @@ A cell is a network (gradient sizes and their order) × bucket cap × bandwidth 
                lag1 lag2 lag4 lag8      every frame takes 2 ms from host to host, buckets are small
                late2 late4 late8        the last worker computes half as long again; it is among the 2 measured hosts
                real2 real4              networks that compute, every host on a quarter of a core
+               eighth2 eighth8          the same networks, eight hosts on an eighth of a core
                own2 own4 own8           networks that compute, every host on two cores of its own: needs 16 cores
 """
 
@@ -19,7 +20,8 @@ from dataclasses import dataclass
 KB = 1000
 Task = dict[str, object]
 Stage = tuple[int | None, tuple[Task, ...]]
-STAGES = ("sleep", "lag", "late", "real", "own")
+STAGES = ("sleep", "lag", "late", "real", "eighth", "own")
+COMPUTING = ("real", "eighth", "own")
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ LATE_RATIO = 1.5
 REAL = ("real-residual", "real-encoder", "real-tower")
 ROUNDS = 4
 REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (1, 12), (60, 130, 250), 0.25
+EIGHTH_RATES_MBIT, EIGHTH_CORES = (45, 100), 0.125
 OWN = ("own-strided", "own-gated", "own-maxout")
 OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.9, 10), (140, 500), 2
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
@@ -163,6 +166,11 @@ def real() -> tuple[list[Launch], list[Launch]]:
     return _computing("real", REAL, REAL_CAPS_MB, REAL_RATES_MBIT, hosts=(4,), cpu="25%")
 
 
+def eighth() -> tuple[list[Launch], list[Launch]]:
+    """The same networks on eight hosts, every host on an eighth of a core."""
+    return _computing("eighth", REAL, REAL_CAPS_MB, EIGHTH_RATES_MBIT, hosts=(8,), cpu="12.5%")
+
+
 def own() -> tuple[list[Launch], list[Launch]]:
     """Networks that compute, every host on two cores of its own."""
     return _computing("own", OWN, OWN_CAPS_MB, OWN_RATES_MBIT, hosts=(4, 8), cores=OWN_CORES)
@@ -246,7 +254,7 @@ def family(launch: str) -> str:
 def sources(launch: str) -> tuple[str, str]:
     """The launch with 1 worker, and the one whose probe tells the link; who computes was profiled in its own launch."""
     kind = family(launch)
-    if kind in ("real", "own"):
+    if kind in COMPUTING:
         return launch, f"{kind}2"
     return ("w1", "w2") if kind == "late" else (f"{kind}1", f"{kind}2")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from statistics import fmean, median
 
-from lab_cells import OWN_CORES, REAL_CORES, Cells, family, sources
+from lab_cells import EIGHTH_CORES, OWN_CORES, REAL_CORES, Cells, family, sources
 from paceline.answers import Ask, Cluster, answers
 from paceline.baselines import baseline_times
 from paceline.links_probe import link_from_probe
@@ -149,7 +149,8 @@ def spread(steps: list[float]) -> Estimate:
 
 def busy(row: Row) -> Estimate:
     """The share of a host's cores that its worker kept busy: of its quota, or of one core."""
-    cores = {"real": REAL_CORES, "own": OWN_CORES}.get(family(row["launch"]), 1.0)
+    known = {"real": REAL_CORES, "eighth": EIGHTH_CORES, "own": OWN_CORES}
+    cores = known.get(family(row["launch"]), 1.0)
     return Estimate(max(w["cpu_s_per_step"] / fmean(w["steps_s"]) for w in row["workers"]) / cores)
 
 

@@ -9,6 +9,7 @@ lab_cells.py says which cells there are. Stopped, or given other stages of the s
     lag      links with a delay, and small buckets
     late     one worker that computes longer than the others
     real     networks that compute, on a quarter of a core each: needs a machine that does nothing else
+    eighth   the same networks on eight hosts, on an eighth of a core each
     own      networks that compute, on two cores of its own for every worker: needs 16 cores
 
 Predictions are written (predictions.jsonl) before the measurement that they foresee. raw.jsonl keeps
@@ -29,7 +30,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from lab_cells import SETS, STAGES, Cells, Launch, lagging, late, own, quick, real, same, sleeping
+from lab_cells import (
+    COMPUTING,
+    SETS,
+    STAGES,
+    Cells,
+    Launch,
+    eighth,
+    lagging,
+    late,
+    own,
+    quick,
+    real,
+    same,
+    sleeping,
+)
 from lab_foresee import predictions_for
 from lab_verdict import verdict
 from paceline.lab.blueprint import Lab, lab_of
@@ -75,7 +90,7 @@ def main() -> None:
         before, after = launches(stage, cells)
         for launch in before:
             measure(launch, args.out, None, real_time=args.real_time)
-        if stage not in ("real", "own"):
+        if stage not in COMPUTING:
             foresee(args.out, after, cells)
         for launch in after:
             measure(launch, args.out, cells, real_time=args.real_time)
@@ -95,6 +110,7 @@ def launches(stage: str, cells: Cells) -> tuple[list[Launch], list[Launch]]:
         "lag": lagging,
         "late": lambda: late(cells),
         "real": real,
+        "eighth": eighth,
         "own": own,
         "quick": quick,
     }[stage]()

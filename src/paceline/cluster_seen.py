@@ -46,7 +46,7 @@ def _cores(manifests: Sequence[Manifest]) -> Cores | None:
     """Cores of the smallest host, threads of the leanest worker; None where workers compute elsewhere."""
     if not manifests or any(manifest.get("device") != "cpu" for manifest in manifests):
         return None
-    cores = [count for m in manifests if (count := cores_of(m)) is not None]
+    cores = [own for m in manifests if (own := cores_of(m)) is not None]
     threads = [count for m in manifests if isinstance(count := m.get("threads"), int) and count > 0]
     if len(cores) < len(manifests):
         return None

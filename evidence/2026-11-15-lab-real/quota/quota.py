@@ -60,7 +60,13 @@ def main():
                 count = round(0.4 * 400 / (time.perf_counter() - begun))
                 for break_s in BREAKS_S:
                     seconds, cpu_s = measured(matrix, count, break_s)
-                    row = {"period_us": period, "break_s": break_s, "repeat": repeat, "seconds": seconds, "cpu_s": cpu_s}
+                    row = {
+                        "period_us": period,
+                        "break_s": break_s,
+                        "repeat": repeat,
+                        "seconds": seconds,
+                        "cpu_s": cpu_s,
+                    }
                     print(json.dumps(row | {"of_its_share": 4 * cpu_s / seconds}), flush=True)
     finally:
         (mount / "cgroup.procs").write_text(str(os.getpid()))

@@ -16,7 +16,7 @@ def telemetry(trial: Path) -> tuple[Telemetry, ...]:
     """Every sample of every node, by node and time. A line cut short is left out."""
     found = []
     for path in sorted(trial.glob("telemetry-*.jsonl")):
-        node, cores = 0, 1
+        node, cores = 0, 1.0
         for line in json_lines(path):
             if line.get("record") == "header":
                 node, cores = int(_number(line.get("node")) or 0), _number(line.get("cores")) or 1.0
