@@ -219,8 +219,32 @@ def test_other_processes_on_the_machine_are_doubted():
     assert one.value == pytest.approx((60 - 2) / 2 / 64)  # one worker: 58 of 128 core seconds
 
 
-def test_more_threads_than_cores_are_doubted():
-    assert "more-workers-than-cores" in ids(findings_of(changed(both(0.1, 0.1), cpus=1)))
+@pytest.mark.parametrize(
+    ("place", "doubted"),
+    [
+        ({"cpus": 1}, True),
+        ({"cpus": 2}, False),
+        ({"cpus": 64, "cpu_quota": 1.5}, True),  # one container for both
+        ({"cpus": 64, "cpu_quota": 2.0}, False),
+        ({"cpus": 1, "cpu_quota": 0.5}, True),
+    ],
+)
+def test_more_threads_than_cores_are_doubted(place, doubted):
+    found = ids(findings_of(changed(both(0.1, 0.1), **place)))
+    assert ("more-workers-than-cores" in found) == doubted
+
+
+@pytest.mark.parametrize(("quota", "doubted"), [(None, True), (0.6, True), (0.5, False), (0.25, False)])
+def test_nodes_on_one_machine_share_its_cores_as_far_as_their_quotas_let_them(quota, doubted):
+    """A laboratory: two hosts of one worker each, on a machine of one core."""
+    asked = study(nodes=(1, 2), workers_per_node=(1,))
+    results = [
+        steady(point.workers, 0.1, point=point, repeat=repeat)
+        for repeat in (1, 2, 3)
+        for point in plan_study(asked).points
+    ]
+    found = ids(findings_of(changed(results, cpus=1, cpu_quota=quota), asked))
+    assert ("more-workers-than-cores" in found) == doubted
 
 
 def test_few_launches_are_doubted():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import ceil
 from statistics import fmean
 
 import numpy as np
@@ -93,28 +94,38 @@ def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
             threshold=STEAL_RATIO,
             hint="measure on a machine that is not shared, or raise --repeats",
         )
-    cores = [cores_of(w.manifest) for r in group.results for w in r.workers]
-    threads = [number(w.manifest, "threads") for r in group.results for w in r.workers]
-    devices = {w.manifest.get("device") for r in group.results for w in r.workers}
-    together = max((len(_beside_first(r)) for r in group.results), default=0)
-    if (
-        cores
-        and cores[0]
-        and threads
-        and threads[0]
-        and devices == {"cpu"}
-        and together * threads[0] > cores[0]
+    yield from _crowded(group)
+
+
+def _crowded(group: Launches) -> Iterator[Finding]:
+    """Workers of one host share its cores, as far as their quotas let them; those of one node its quota too."""
+    manifests = [worker.manifest for result in group.results for worker in _beside_first(result)]
+    if not manifests or {m.get("device") for m in manifests} != {"cpu"}:
+        return
+    point, first = group.point, manifests[0]
+    threads, cpus, quota = (number(first, name) for name in ("threads", "cpus", "cpu_quota"))
+    own = cores_of(first)
+    if not threads or not cpus or own is None:
+        return
+    together = max(len(_beside_first(result)) for result in group.results)
+    per_node = ceil(point.workers / point.nodes)
+    wanted = threads if quota is None else min(threads, quota / per_node)
+    for workers, asked, cores in (
+        (together, together * wanted, int(cpus)),
+        (per_node, per_node * threads, own),
     ):
-        room = "one core" if cores[0] == 1 else f"{cores[0]} cores"
-        yield Finding(
-            "more-workers-than-cores",
-            "doubt",
-            f"{point.id}: {together} workers × {threads[0]:.0f} threads share {room}: "
-            "this measures the operating system's scheduler, not how the training scales",
-            value=together * threads[0],
-            threshold=float(cores[0]),
-            hint="use at most as many workers as cores, or more machines",
-        )
+        if asked > cores:
+            room = "one core" if cores == 1 else f"{cores} cores"
+            yield Finding(
+                "more-workers-than-cores",
+                "doubt",
+                f"{point.id}: {workers} workers × {threads:.0f} threads share {room}: "
+                "this measures the operating system's scheduler, not how the training scales",
+                value=workers * threads,
+                threshold=float(cores),
+                hint="use at most as many workers as cores, or more machines",
+            )
+            return
 
 
 def _unsteady(profile: Profile) -> Iterator[Finding]:
