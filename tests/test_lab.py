@@ -150,7 +150,7 @@ def test_else_in_version_2_if_it_has_the_cpu_controller(tmp_path):
 
 @pytest.mark.parametrize(
     ("cores", "written"),
-    [(0.25, "1000 4000"), (2, "8000 4000"), (0.1, "1000 10000"), (0.0001, "1000 1000000")],
+    [(0.25, "1325 5300"), (2, "10600 5300"), (0.1, "1000 10000"), (0.0001, "1000 1000000")],
 )
 def test_a_period_is_as_short_as_the_least_quota_of_the_kernel_allows(tmp_path, monkeypatch, cores, written):
     monkeypatch.setattr(quota, "root_group", lambda: (tmp_path, 2))
@@ -167,7 +167,7 @@ def test_version_2_gets_its_quota_in_cpu_max(tmp_path, monkeypatch, before, afte
     host = Host(1, "lab-h1", "10.77.0.1", cores=0.25)
     quota.limit(host)
     assert (tmp_path / "cgroup.subtree_control").read_text() == after
-    assert (tmp_path / "lab-h1" / "cpu.max").read_text() == "1000 4000"
+    assert (tmp_path / "lab-h1" / "cpu.max").read_text() == "1325 5300"
     assert quota.join_file(host) == tmp_path / "lab-h1" / "cgroup.procs"
 
 

@@ -10,6 +10,7 @@ import resource
 import signal
 import socket
 import sys
+import time
 from typing import Any, Optional
 
 from paceline_agent.cgroup import quota_cores
@@ -102,10 +103,11 @@ def cpu_seconds() -> dict[str, Optional[float]]:
     steal: Optional[float] = None
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open("/proc/stat", encoding="ascii") as file:
-            ticks = [float(x) for x in file.readline().split()[1:]]
-        hertz = os.sysconf("SC_CLK_TCK")
-        user, nice, system, _idle, _iowait, irq, softirq, stolen = ticks[:8]
-        busy, steal = (user + nice + system + irq + softirq) / hertz, stolen / hertz
+            total, *others = [line.split() for line in file]
+        idle, iowait, stolen = (float(total[i]) / os.sysconf("SC_CLK_TCK") for i in (4, 5, 8))
+        cpus = sum(row[0].startswith("cpu") for row in others if row)
+        # idle time is exact; what ran is counted by ticks, which meet those that a quota wakes and stops more often
+        busy, steal = time.monotonic() * cpus - idle - iowait - stolen, stolen
     living = sum(_process_cpu(child) for child in children())
     return {"own": own + living, "busy": busy, "steal": steal}
 
