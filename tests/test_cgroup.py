@@ -94,6 +94,13 @@ def test_a_machine_without_groups_has_no_quota(tmp_path, read):
     assert read(tmp_path) is None
 
 
+def test_what_is_no_utf_8_or_has_no_colon_is_passed_over(tmp_path, read):
+    folder = version_2(tmp_path, "/box", {"box": "50000 100000"})
+    (folder / "mounts").write_bytes(b"tmpfs /mnt/\xff tmpfs rw 0 0\n" + (folder / "mounts").read_bytes())
+    (folder / "cgroup").write_bytes(b"nonsense\n\xff\n" + (folder / "cgroup").read_bytes())
+    assert read(folder) == 0.5
+
+
 @pytest.mark.parametrize(
     ("manifest", "cores"),
     [({}, None), ({"cpus": 0}, None), ({"cpus": 8}, 8), ({"cpus": 8, "cpu_quota": None}, 8),

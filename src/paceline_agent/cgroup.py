@@ -39,7 +39,8 @@ def _root(mounts: str) -> Optional[Tuple[str, int]]:
 
 def _group(membership: str, version: int) -> str:
     for line in _read(membership).splitlines():
-        number, controllers, path = line.split(":", 2)
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
         if number == "0" if version == 2 else "cpu" in controllers.split(","):
             return path
     return ""
@@ -55,6 +56,6 @@ def _quota(group: str, version: int) -> Optional[float]:
 
 
 def _read(path: str) -> str:
-    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
     return ""

@@ -136,10 +136,8 @@ def _current_stream() -> Callable[[], Any]:
 
     def current() -> Any:
         nonlocal last
-        now, held = (
-            number(device()),
-            last,
-        )  # held: an exchange ends on another thread, with a stream of its own
+        now = number(device())
+        held = last  # once: an exchange ends on another thread, with a stream of its own
         if now != held[0]:
             last = held = (now, torch.cuda.current_stream())
         return held[1]

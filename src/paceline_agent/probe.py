@@ -35,9 +35,8 @@ _SHARE = 0.8
 
 def main() -> None:
     """One worker of a probe, from its environment to its last line."""
-    with contextlib.suppress(
-        Exception
-    ):  # before torch, whose import takes seconds in which the desk may be killed
+    # before torch, whose import takes seconds in which the desk may be killed
+    with contextlib.suppress(Exception):
         host.die_with_parent(torchrun=True)
     import torch.distributed as dist
 

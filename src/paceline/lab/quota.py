@@ -6,8 +6,8 @@ v2   MOUNT/NAME/cpu.max "QUOTA PERIOD", with the cpu controller handed down by t
 A quota stands for a slower core, which it resembles the better the shorter its period is. Whoever waits now and then
 (for an exchange) spends on waiting what is left of a period in which its quota is used up: of 0.4 s of computing at a
 quarter of a core it saves 5.5% with 20 ms, 2.9% with 10 ms, 1.1% with 4 ms (evidence of the laboratory). So the
-period is short, and longer only where the least quota that the kernel takes, 1 ms, is too much of it. It is no multiple
-of a tick: with the 4 ms of a tick one group of 36 got a sixth less than its quota.
+period is short, and longer only where the least quota that the kernel takes, 1 ms, is too much of it. It is not
+a tick of the scheduler either: with its 4 ms one group of 36 got a sixth less than its quota.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _MOUNTS, _OWN = Path("/proc/self/mounts"), Path("/proc/self/cgroup")
 def root_group(mounts: Path = _MOUNTS) -> tuple[Path, int] | None:
     """The folder of all groups with a quota, and the version: v1's cpu hierarchy, else v2 with cpu in it."""
     try:
-        rows = [line.split() for line in mounts.read_text(encoding="utf-8").splitlines()]
+        rows = [line.split() for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
     except OSError:
         return None
     for row in rows:
@@ -45,8 +45,9 @@ def quota_cores(mounts: Path = _MOUNTS, membership: Path = _OWN) -> float | None
 def _path_of(membership: Path, version: int) -> str:
     """The group of a process; that of all where it is not told, or told as another namespace names it."""
     with contextlib.suppress(OSError):
-        for line in membership.read_text(encoding="utf-8").splitlines():
-            number, controllers, path = line.split(":", 2)
+        for line in membership.read_text(encoding="utf-8", errors="replace").splitlines():
+            number, _, rest = line.partition(":")
+            controllers, _, path = rest.partition(":")
             if number == "0" if version == 2 else "cpu" in controllers.split(","):
                 return path
     return "/"
