@@ -124,6 +124,12 @@ def test_whatever_breaks_in_the_agent_training_ends_as_it_would_have_and_the_stu
     assert "broken on purpose" in result.reason
 
 
+def test_a_training_ends_though_gloo_still_has_python_objects_to_drop(tmp_path):
+    script = (str(SCRIPTS / "ends_at_once.py"),)
+    for code, output in run_ranks(2, "-m", "paceline_agent", *script, timeout_s=60, **orders(tmp_path)):
+        assert code == 0, output
+
+
 def test_when_measuring_stops_on_one_worker_the_others_train_on_with_it(tmp_path):
     saved = ("--steps", "60", "--save", str(tmp_path))
     result = trial(tmp_path, "sabotage.py", "recorder.Recorder.close_step", "1", *saved, steps=20, warmup=6)

@@ -73,6 +73,7 @@ class Exchanges:
         @functools.wraps(original_init)
         def init(ddp: Any, *args: Any, **kwargs: Any) -> None:
             original_init(ddp, *args, **kwargs)
+            _keep_group_until_reducer_is_gone(ddp)
             wrapped(ddp)
 
         @functools.wraps(original_hook)
@@ -246,6 +247,15 @@ class Exchanges:
 
     def largest_ddp(self) -> Any:
         return max(self.ddps, key=lambda ddp: sum(p.numel() for p in ddp.module.parameters()))
+
+
+def _keep_group_until_reducer_is_gone(ddp: Any) -> None:
+    """Without this a training may never end, with or without an agent: a reducer that is the last to hold its group
+    ends gloo's threads while it holds the interpreter's lock, and one of them may be waiting for that lock to drop
+    what it has from Python. A group that Python lets go of last gives the lock up first."""
+    reducer, group = getattr(ddp, "reducer", None), getattr(ddp, "process_group", None)
+    if reducer is not None:
+        weakref.finalize(reducer, lambda _group: None, group).atexit = False
 
 
 def _scalar(tensors: Any) -> Any:
