@@ -70,7 +70,7 @@ SEEDS = [[34 * KB, 1 / 18]] * 18
 LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.03, 0.12, 25), (50, 110), (0.07, 0.22), "2ms"
 LATE_RATIO = 1.5
 REAL = ("real-residual", "real-encoder", "real-tower")
-ROUNDS = 4
+ROUNDS, ROUND_STEPS = 8, 4
 REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (1, 12), (60, 130, 250), 0.25
 EIGHTH_RATES_MBIT, EIGHTH_CORES = (45, 100), 0.125
 OWN = ("own-strided", "own-gated", "own-maxout")
@@ -189,12 +189,15 @@ def _computing(
     """Every measurement right after its profile, in rounds.
 
     In a profile every host trains alone at the same time: hosts of a laboratory share a machine, where what one
-    computes takes longer beside the others. And it takes a tenth more or less from one minute to the next. What one
-    round foresees and what it measures differ by that, whatever law foresees; over rounds that alternate it evens out.
+    computes takes longer beside the others. And it takes a tenth more or less from one minute to the next, often from
+    one second to the next. What one round foresees and what it measures differ by that, whatever law foresees; over
+    many short rounds that alternate it evens out.
     """
 
     def grid(number: int, **more: object) -> tuple[Task, ...]:
-        return tuple(cell(n, None, cap, None, 6, round=number, **more) for n in networks for cap in caps_mb)
+        return tuple(
+            cell(n, None, cap, None, ROUND_STEPS, round=number, **more) for n in networks for cap in caps_mb
+        )
 
     def rounds(rate: int) -> tuple[Stage, ...]:
         pairs = [pair for k in range(ROUNDS) for pair in zip(grid(k, alone=True), grid(k), strict=True)]

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
-from lab_cells import SETS, Cells, family, same, sources
-from lab_foresee import CHANGES, Row, name_of, predictions_for, step_s
+from lab_bottleneck import bottleneck_words, bottlenecks
+from lab_cells import SETS, Cells, family
+from lab_foresee import CHANGES, Row, step_s
+from lab_rounds import alone_name, alone_s, full_name, in_hindsight, over_rounds
 from paceline.baselines import METHODS, baseline_times
 
 EACH, KNOWN = " each", " known"
-TASK = ("launch", "stage", "network", "cap_mb", "compute_s", "steps", "workers", "nodes", "round")
-BINDS = 0.05  # of a step: below it, what more workers add is no bottleneck
 TITLES = {
     "w4": "4 hosts", "w8": "8 hosts", "w16": "16 hosts", "w2x2": "2 hosts × 2 workers",
     "lag4": "4 hosts, links with a delay", "lag8": "8 hosts, links with a delay", "late4": "4 hosts, one late",
@@ -35,22 +35,6 @@ TITLES = {
 }  # fmt: skip
 
 
-def full_name(row: Row) -> tuple[object, ...]:
-    return (row["launch"], row["stage"], *same({**row, "kind": "cell"}))
-
-
-def own_s(worker: Row) -> list[float]:
-    """What a worker computed in every step."""
-    return [step - wait for step, wait in zip(worker["steps_s"], worker["waits_s"], strict=True)]
-
-
-def wire_s(row: Row) -> float:
-    """What workers wait for the network: the mean over workers, less what they wait for a late one."""
-    owns = [own_s(worker) for worker in row["workers"]]
-    late = median(max(own) - fmean(own) for own in zip(*owns, strict=True))
-    return median(fmean(wait) for wait in zip(*(w["waits_s"] for w in row["workers"]), strict=True)) - late
-
-
 def verdict(out: Path, cells: Cells) -> str:
     """Join predictions and measurements; write result.json, result.txt and table.md."""
     raw = [json.loads(line) for line in (out / "raw.jsonl").read_text().splitlines()]
@@ -64,56 +48,17 @@ def verdict(out: Path, cells: Cells) -> str:
         several = len({p.get("round") for p in rows}) > 1
         result[launch + EACH * several] = _summary(launch + EACH * several, rows, kept, lines)
         if several:
-            joined = over_rounds(raw, rows, cells)
-            result[launch] = _summary(launch, [p for p, _ in joined], joined, lines)
+            over = over_rounds(rows, truth)
+            result[launch] = _summary(launch, [p for p, _ in over], over, lines)
             known = in_hindsight(raw, rows, cells)
             result[launch + KNOWN] = _summary(launch + KNOWN, [p for p, _ in known], known, lines)
     given_more(plain, truth, raw, lines, result)
-    bottlenecks(plain, truth, raw, lines, result)
+    bottlenecks(plain, truth, lines, result)
     gains(predicted, truth, cells, lines, result)
     (out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     (out / "result.txt").write_text("\n".join(lines) + "\n")
     (out / "table.md").write_text("\n".join(table(result)) + "\n")
     return "\n".join(lines)
-
-
-def over_rounds(raw: list[Row], rows: list[Row], cells: Cells) -> list[tuple[Row, float]]:
-    """Every cell foreseen from the profiles of all its rounds, and its median over rounds: alternating rounds even out
-    what the machine does from minute to minute. Measured trainings are not looked at for it."""
-    measured = {cell: median(map(step_s, rounds)) for cell, rounds in _trained(raw, rows).items()}
-    return [(p, measured[_cell(p)]) for p in predictions_for(raw, _asked(rows), cells) if "step_s" in p]
-
-
-def in_hindsight(raw: list[Row], rows: list[Row], cells: Cells) -> list[tuple[Row, float]]:
-    """No prediction: what the law makes of the computing of the measured runs themselves, the slowest worker's of every
-    step, with the probed link; and the mean step. What is wrong here is the law's, not the machine's."""
-    measured, known = {}, {}
-    for cell, rounds in _trained(raw, rows).items():
-        owns = [
-            slowest for row in rounds for slowest in map(max, zip(*map(own_s, row["workers"]), strict=True))
-        ]
-        measured[cell] = fmean(step for row in rounds for w in row["workers"] for step in w["steps_s"])
-        known[cell] = fmean(owns)
-    found = predictions_for(raw, _asked(rows), cells, computing_s=lambda task: known[_cell(task)])
-    return [(p, measured[_cell(p)]) for p in found if "step_s" in p]
-
-
-def _trained(raw: list[Row], rows: list[Row]) -> dict[tuple[object, ...], list[Row]]:
-    """The measured rounds of every cell."""
-    found = defaultdict(list)
-    for r in raw:
-        if r["kind"] == "cell" and r["launch"] == rows[0]["launch"] and not r.get("alone"):
-            found[_cell(r)].append(r)
-    return found
-
-
-def _asked(rows: list[Row]) -> list[Row]:
-    """Every cell once, of no round."""
-    return list({_cell(p): {**{name: p[name] for name in TASK}, "round": None} for p in rows}.values())
-
-
-def _cell(row: Row) -> tuple[object, ...]:
-    return (row["stage"], *name_of(row))
 
 
 def _summary(launch: str, rows: list[Row], kept: list[tuple[Row, float]], lines: list[str]) -> Row:
@@ -153,14 +98,14 @@ def _summary(launch: str, rows: list[Row], kept: list[tuple[Row, float]], lines:
 def given_more(plain: list[Row], truth: dict, raw: list[Row], lines: list[str], result: Row) -> None:
     """8 hosts by the other methods, when they are given the trainings of 4 hosts as well: more than was foreseen from.
     Two counts do not determine USL, three do."""
-    alone = _alone_s(raw)
+    alone = alone_s(raw)
     errors: dict[str, list[float]] = defaultdict(list)
     for p in plain:
         kind = family(p["launch"])
         fewer = [truth.get(full_name({**p, "launch": f"{kind}{hosts}"})) for hosts in (2, 4)]
         if p["workers"] != 8 or p["nodes"] != 8 or None in fewer:
             continue
-        one = alone[_alone_name(p)]
+        one = alone[alone_name(p)]
         work = [one, *(step_s(row) / len(row["workers"]) for row in fewer)]
         true = step_s(truth[full_name(p)])
         for method, times in baseline_times([1.0, 2.0, 4.0], work, [8.0]).items():
@@ -174,95 +119,6 @@ def given_more(plain: list[Row], truth: dict, raw: list[Row], lines: list[str], 
 def _given_more_words(found: Row) -> str:
     each = ", ".join(f"{method} {row['error']:.1%} ({row['cells']} cells)" for method, row in found.items())
     return f"8 hosts by the others, given the trainings of 1, 2 and 4 hosts: {each}."
-
-
-def _alone_s(raw: list[Row]) -> dict[tuple[object, ...], float]:
-    """The step of one worker alone, by the names of _alone_name."""
-    return {
-        (r["launch"], r["stage"] if r.get("alone") else None, r.get("round"), *name_of(r)): step_s(r)
-        for r in raw
-        if r["kind"] == "cell" and (r.get("alone") or len(r["workers"]) == 1)
-    }
-
-
-def _alone_name(p: Row) -> tuple[object, ...]:
-    one = sources(p["launch"])[0]
-    return (one, p["stage"] if one == p["launch"] else None, p.get("round"), *name_of(p))
-
-
-def bottlenecks(plain: list[Row], truth: dict, raw: list[Row], lines: list[str], result: Row) -> None:
-    """What was named before, against what the measurement shows.
-
-    computing: the step grew by less than 5 % over 1 worker. Else late workers, where they cost more than the links.
-    Else rate, where the same cell on the next faster link waits less by at least half of what it would if rate were
-    all, else latency. On the fastest link latency, where it was that on the next slower one; else rate, where moving
-    the bytes takes half of the wait or more.
-    """
-    alone = _alone_s(raw)
-    wrong, seen, right = [], Counter(), Counter()
-    for p in plain:
-        if "step_s" not in p:
-            continue
-        row = truth[full_name(p)]
-        true = _true_bottleneck(row, p, alone[_alone_name(p)], _neighbours(p, truth))
-        named = _named(p["explanation"])
-        seen[true] += 1
-        right[true] += named == true
-        if named != true:
-            wrong.append({"cell": full_name(p), "named": named, "true": true})
-    kinds = {kind: [right[kind], seen[kind]] for kind in seen}
-    result["bottleneck"] = {"cells": seen.total(), "right": right.total(), "by_kind": kinds, "wrong": wrong}
-    lines.append(_bottleneck_words(result["bottleneck"]))
-    lines += [f"         named {w['named']}, was {w['true']}: {w['cell']}" for w in wrong]
-
-
-def _true_bottleneck(row: Row, cell: Row, alone_s: float, neighbours: tuple[Row | None, Row | None]) -> str:
-    step = step_s(row)
-    excess = step - alone_s
-    if excess < BINDS * step:
-        return "computing"
-    wire = wire_s(row)
-    if wire < excess / 2:
-        return "late workers"
-    slower, faster = neighbours
-    if faster is not None:
-        return "rate" if _rate_binds(row, faster) else "latency"
-    if slower is not None and not _rate_binds(slower, row):
-        return "latency"
-    workers = cell["workers"]
-    moving = 2 * (workers - 1) / workers * row["bytes"] / (_mbit(row) * 1e6 / 8)
-    return "rate" if moving >= wire / 2 else "latency"
-
-
-def _rate_binds(slower: Row, faster: Row) -> bool:
-    """Whether a faster link gained at least half of what it would if waiting were all movement."""
-    return 1 - wire_s(faster) / wire_s(slower) >= (1 - _mbit(slower) / _mbit(faster)) / 2
-
-
-def _neighbours(cell: Row, truth: dict) -> tuple[Row | None, Row | None]:
-    """The same cell as it was measured on the next slower and on the next faster link."""
-    here, rate = full_name(cell), _mbit(cell)
-    rates = {_mbit(row): row for name, row in truth.items() if (name[0], *name[2:]) == (here[0], *here[2:])}
-    slower = max((other for other in rates if other < rate), default=None)
-    faster = min((other for other in rates if other > rate), default=None)
-    return rates.get(slower), rates.get(faster)
-
-
-def _mbit(row: Row) -> float:
-    return float(row["stage"].removesuffix("mbit"))
-
-
-def _bottleneck_words(found: Row) -> str:
-    kinds = ", ".join(f"{kind} {right} of {seen}" for kind, (right, seen) in sorted(found["by_kind"].items()))
-    return f"Bottleneck named right in {found['right']} of {found['cells']} cells: {kinds}."
-
-
-def _named(explanation: str) -> str:
-    if "computing binds" in explanation:
-        return "computing"
-    if "late workers bind" in explanation:
-        return "late workers"
-    return "latency" if "the latency of" in explanation else "rate"
 
 
 def gains(predicted: list[Row], truth: dict, cells: Cells, lines: list[str], result: Row) -> None:
@@ -332,7 +188,10 @@ def table(result: Row) -> list[str]:
         lines.append("| " + " | ".join([TITLES[launch], str(row["cells"]), *cells, *others]) + " |")
     if result["given_more"]:
         lines += ["", _given_more_words(result["given_more"])]
-    lines += ["", _bottleneck_words(result["bottleneck"]), ""]
+    lines += ["", bottleneck_words(result["bottleneck"])]
+    if "bottleneck each" in result:
+        lines += ["", f"Each round by itself: {bottleneck_words(result['bottleneck each'])}"]
+    lines.append("")
     lines += [
         "| what if, on 4 hosts | cells | mean error of the gain | predicted and measured gains |",
         "|---|---|---|---|",
