@@ -1,6 +1,6 @@
 """How often does a training of two gloo workers never end? Bare and with Paceline's agent, turn by turn.
 
-    PYTHONPATH=src python evidence/2026-11-15-gloo-end/end.py OUT.jsonl ROUNDS
+PYTHONPATH=src python evidence/2026-11-15-gloo-end/end.py OUT.jsonl ROUNDS
 """
 
 import json
@@ -46,7 +46,9 @@ def run(way: str, script: Path, folder: str) -> float | None:
         agent, environment["PACELINE_TRIAL"] = ("-m", "paceline_agent"), json.dumps(order)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     begun = time.monotonic()
-    launched = subprocess.Popen([*command, *agent, str(script), *WAYS[way]], env=environment, stderr=subprocess.DEVNULL)
+    launched = subprocess.Popen(
+        [*command, *agent, str(script), *WAYS[way]], env=environment, stderr=subprocess.DEVNULL
+    )
     try:
         assert launched.wait(LIMIT_S) == 0
     except subprocess.TimeoutExpired:
