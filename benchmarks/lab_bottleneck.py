@@ -92,9 +92,8 @@ def bottleneck_words(found: Row) -> str:
 
 def wire_s(row: Row) -> float:
     """What workers wait for the network: the mean over workers, less what they wait for a late one."""
-    return median(fmean(wait) for wait in zip(*(w["waits_s"] for w in row["workers"]), strict=True)) - late_s(
-        row
-    )
+    waits = zip(*(worker["waits_s"] for worker in row["workers"]), strict=True)
+    return median(map(fmean, waits)) - late_s(row)
 
 
 def late_s(row: Row) -> float:

@@ -15,6 +15,7 @@ straggle can only be said over all workers, so the desk says it (paceline.split)
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import weakref
@@ -255,7 +256,8 @@ def _keep_group_until_reducer_is_gone(ddp: Any) -> None:
     what it has from Python. A group that Python lets go of last gives the lock up first."""
     reducer, group = getattr(ddp, "reducer", None), getattr(ddp, "process_group", None)
     if reducer is not None:
-        weakref.finalize(reducer, lambda _group: None, group).atexit = False
+        with contextlib.suppress(TypeError):  # of a torch whose reducer cannot be referred to weakly
+            weakref.finalize(reducer, lambda _group: None, group).atexit = False
 
 
 def _scalar(tensors: Any) -> Any:
