@@ -7,6 +7,7 @@ there the Profile of 2 workers, one of them late, is given too.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,11 +18,12 @@ from paceline.answers import Ask, Cluster, answers
 from paceline.baselines import baseline_times
 from paceline.links_probe import link_from_probe
 from paceline.observe import Setting
-from paceline.records import BucketReady, Estimate, LinkProbe, Point, ProbeTime, Profile
+from paceline.records import BucketReady, Estimate, LinkProbe, Point, ProbeTime, Profile, SteadyProbe
 from paceline.stats import deviation, estimate
 from paceline.whatif import NO_CHANGE, change_from
 
 Row = dict
+_MANY = 1_000_000  # launches: what one launch does by itself is gone
 CHANGES = {"fp16": "bytes=0.5", "accumulate": "accumulate=4", "link": "link=2x", "bucket": "bucket=2x"}
 
 
@@ -40,6 +42,7 @@ def predictions_for(
         if r.get("alone"):
             profiled[r["launch"], r["stage"], *name_of(r)].append(r)
     links = {(r["launch"], r["stage"]): link(r) for r in raw if r["kind"] == "probe"}
+    steady = {r["launch"]: steady_probes(raw, r["launch"]) for r in raw if r["kind"] == "probe"}
     for task in tasks:
         one, two = sources(task["launch"])
         known = [links[two, task["stage"]]]
@@ -51,6 +54,7 @@ def predictions_for(
         else:
             row = trained[one, "unshaped", *name_of(task)]
         profiles = [profile_of(row)]
+        cluster = Cluster(backend="gloo", probes=tuple(known), steady=steady[two])
         if computing_s is not None:
             profiles = [scaled(profiles[0], computing_s(task))]
         pair = trained.get((two, task["stage"], *name_of(task)))
@@ -61,30 +65,39 @@ def predictions_for(
         middle = task["stage"] == f"{cells.middle_mbit}mbit" and task["cap_mb"] == cells.caps_mb[0]
         if task["launch"] == "w4" and not wanted and middle:
             for name in ("link", "bucket"):
-                yield _predicted(task, profiles, known, CHANGES[name], what_if=name)
+                yield _predicted(task, profiles, cluster, CHANGES[name], what_if=name)
         change = CHANGES[wanted[0]] if wanted else None
-        row = _predicted(task, profiles, known, change, what_if=wanted[0] if wanted else None)
+        row = _predicted(task, profiles, cluster, change, what_if=wanted[0] if wanted else None)
         if not wanted and task["nodes"] == task["workers"] and pair is not None:
             row["others"] = _others(profiles[0], pair, task["workers"])
         yield row
 
 
 def _predicted(
-    task: Row, profiles: list[Profile], links: list[LinkProbe], change: str | None, *, what_if: str | None
+    task: Row, profiles: list[Profile], cluster: Cluster, change: str | None, *, what_if: str | None
 ) -> Row:
     ask = Ask(
         at=((Setting(task["workers"], task["nodes"], 1), ()),),
         change=change_from([change]) if change else NO_CHANGE,
     )
-    found = answers(profiles, cluster=Cluster(backend="gloo", probes=tuple(links)), ask=ask)
+    found = answers(profiles, cluster=cluster, ask=ask)
     row = {name: value for name, value in task.items() if name != "layers"} | {"what_if": what_if}
     if not found.projections:
         return row | {"refused": [refusal.reason for refusal in found.refusals]}
     projection = found.projections[0]
     time = projection.time_s
-    return row | {
-        "step_s": time.value, "low_s": time.low, "high_s": time.high, "explanation": projection.explanation,
-    }  # fmt: skip
+    row |= {"step_s": time.value, "low_s": time.low, "high_s": time.high}
+    if cluster.steady:
+        many = [replace(profile, trials=_MANY) for profile in profiles]
+        row["lasting"] = half_width(answers(many, cluster=cluster, ask=ask).projections[0].time_s)
+    return row | {"explanation": projection.explanation}
+
+
+def half_width(time: Estimate) -> float:
+    """Half of an interval's logarithm."""
+    assert time.low is not None
+    assert time.high is not None
+    return math.log(time.high / time.low) / 2
 
 
 def _others(profile: Profile, pair: Row, workers: int) -> dict[str, float | None]:
@@ -100,18 +113,20 @@ def together(rows: list[Row]) -> Row:
 
 
 def profile_of(row: Row) -> Profile:
-    """What the desk makes of one worker: its step, over launches or the steps of one, and when buckets are ready."""
-    launches = sorted(row["workers"], key=lambda worker: median(worker["steps_s"]))
-    middle = launches[(len(launches) - 1) // 2]
+    """What the desk makes of one worker: its step, and when buckets are ready. Where several trained alone at the same
+    time, the mean over them, each of them one launch."""
+    workers = sorted(row["workers"], key=lambda worker: median(worker["steps_s"]))
+    middle = workers[(len(workers) - 1) // 2]
     timeline = middle.get("timeline") or row["timeline"]  # rows of before have that of the first worker alone
-    step = spread(launches[0]["steps_s"])
-    if len(launches) > 1:
-        step = spread([median(worker["steps_s"]) for worker in launches])
+    step = spread(workers[0]["steps_s"])
+    noise = [deviation(worker["steps_s"]) for worker in workers]
+    if len(workers) > 1:
+        step = mean_of([fmean(worker["steps_s"]) for worker in workers])
     return Profile(
         point=Point("w1", 1, per_worker_batch=1, global_batch=1, backend="gloo"),
         state="ok",
         reason=None,
-        trials=len(launches),
+        trials=1,
         step_s=step,
         compute_s=step,
         optimizer_s=Estimate(middle["optimizer_s"]),
@@ -120,7 +135,7 @@ def profile_of(row: Row) -> Profile:
         backward_end_s=timeline["backward_end_s"],
         bucket_cap_bytes=float(int(row["cap_mb"] * 1024 * 1024)),
         cpu_ratio=busy(row),
-        step_noise_s=Estimate(fmean(deviation(worker["steps_s"]) or 0.0 for worker in launches)),
+        step_noise_s=None if None in noise else Estimate(fmean(noise)),
     )
 
 
@@ -137,6 +152,13 @@ def scaled(profile: Profile, computing_s: float) -> Profile:
         backward_end_s=profile.backward_end_s * factor,
         step_noise_s=Estimate(0.0),
     )
+
+
+def mean_of(values: list[float]) -> Estimate:
+    """The mean with its interval."""
+    middle, found = fmean(values), spread(values)
+    shift = middle - found.value
+    return Estimate(middle, (found.low or middle) + shift, (found.high or middle) + shift, len(values))
 
 
 def spread(steps: list[float]) -> Estimate:
@@ -184,6 +206,17 @@ def link(row: Row) -> LinkProbe:
         if r["record"] == "row"
     ]
     return link_from_probe(times)
+
+
+def steady_probes(raw: list[Row], launch: str) -> tuple[SteadyProbe, ...]:
+    """What the hosts of a launch computed at the same time, without any exchange, in every probe."""
+    return tuple(
+        SteadyProbe(len(r["seconds"]), len(r["seconds"]), tuple(map(tuple, r["seconds"])))
+        for row in raw
+        if row["kind"] == "probe" and row["launch"] == launch
+        for r in row["rows"]
+        if r["record"] == "steady"
+    )
 
 
 def step_s(row: Row) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from statistics import fmean
 
@@ -22,8 +23,7 @@ def own_s(worker: Row) -> list[float]:
 
 def over_rounds(rows: list[Row], truth: dict) -> list[tuple[Row, float]]:
     """Every cell as its rounds foresaw it, each before it was measured, and as they measured it: means over rounds that
-    alternate even out what the machine does from minute to minute. An interval is the mean of theirs: too wide for a
-    mean, so that whether intervals cover is said by rounds."""
+    alternate even out what the machine does from minute to minute."""
     found = defaultdict(list)
     for p in rows:
         if "step_s" in p:
@@ -32,8 +32,19 @@ def over_rounds(rows: list[Row], truth: dict) -> list[tuple[Row, float]]:
 
 
 def _mean_of(rows: list[Row]) -> Row:
-    """Predictions of one cell as one; what most of them name is named."""
+    """Predictions of one cell as one; what most of them name is named.
+
+    An interval's part that is each round's own gets smaller with their number; what lasts (the law, the links, the
+    steadiness of workers) does not. Rows of before do not tell the two apart: theirs is the mean of the rounds'.
+    """
     means = {name: fmean(p[name] for p in rows) for name in ("step_s", "low_s", "high_s")}
+    if all("lasting" in p for p in rows):
+        lasting, whole = (
+            fmean(p["lasting"] for p in rows),
+            fmean(math.log(p["high_s"] / p["low_s"]) / 2 for p in rows),
+        )
+        half = math.sqrt(lasting**2 + max(0.0, whole**2 - lasting**2) / len(rows))
+        means |= {"low_s": means["step_s"] * math.exp(-half), "high_s": means["step_s"] * math.exp(half)}
     named = Counter(named_in(p["explanation"]) for p in rows).most_common(1)[0][0]
     told = [p["others"] for p in rows if "others" in p]
     others = {

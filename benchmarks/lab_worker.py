@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from paceline_agent.probe import sweep
+from paceline_agent.probe import steadiness, sweep
 from paceline_agent.timeline import Timeline
 
 WARM = 2  # DDP rebuilds its buckets after the first step
@@ -63,15 +63,15 @@ class Sleeping(torch.nn.Module):
 def real_network(name):
     """Small networks that really compute, and a batch for them: gradients of 2 to 5 MB, steps of 0.1 to 0.3 s."""
     torch.manual_seed(0)
-    if name == "real-residual":
-        return torch.nn.Sequential(
-            Residual(48), Residual(48), torch.nn.Flatten(), torch.nn.Linear(6912, 80)
-        ), (torch.randn(112, 48, 12, 12))
-    if name == "real-encoder":
-        layer = torch.nn.TransformerEncoderLayer(160, 4, 480, dropout=0.0, batch_first=True)
-        return torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), torch.randn(44, 48, 160)
-    if name == "real-tower":
-        return _tower([700, 500, 300, 100, 10]), torch.randn(3000, 700)
+    if name == "real-separable":
+        body = [Separable(80) for _ in range(3)]
+        return torch.nn.Sequential(*body, torch.nn.Flatten(), torch.nn.Linear(15_680, 40)), (
+            torch.randn(136, 80, 14, 14)
+        )
+    if name == "real-recurrent":
+        return Recurrent(96, 272), torch.randn(104, 16, 96)
+    if name == "real-mixer":
+        return torch.nn.Sequential(*(Mixer(24, 176, 528) for _ in range(4))), torch.randn(72, 24, 176)
     if name == "own-strided":
         body = []
         for before, after in pairwise([8, 48, 96, 160]):
@@ -83,18 +83,40 @@ def real_network(name):
     return torch.nn.Sequential(Maxout(400, 300), Maxout(300, 400), Maxout(400, 96)), torch.randn(1800, 400)
 
 
-class Residual(torch.nn.Module):
-    """Two convolutions beside the input."""
+class Separable(torch.nn.Module):
+    """A convolution of every channel by itself, then one over channels, beside the input."""
 
     def __init__(self, channels):
         super().__init__()
-        parts = [torch.nn.Conv2d(channels, channels, 3, padding=1), torch.nn.GroupNorm(6, channels)]
-        self.body = torch.nn.Sequential(
-            *parts, torch.nn.ReLU(), torch.nn.Conv2d(channels, channels, 3, padding=1)
-        )
+        self.each = torch.nn.Conv2d(channels, channels, 3, padding=1, groups=channels)
+        self.across, self.norm = torch.nn.Conv2d(channels, channels, 1), torch.nn.GroupNorm(8, channels)
 
     def forward(self, x):
-        return torch.relu(x + self.body(x))
+        return x + torch.relu(self.norm(self.across(self.each(x))))
+
+
+class Recurrent(torch.nn.Module):
+    """Two layers of gated units over a sequence."""
+
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.units, self.head = torch.nn.GRU(width, hidden, 2, batch_first=True), torch.nn.Linear(hidden, 64)
+
+    def forward(self, x):
+        return self.head(self.units(x)[0])
+
+
+class Mixer(torch.nn.Module):
+    """What mixes places, then what mixes features."""
+
+    def __init__(self, places, width, hidden):
+        super().__init__()
+        self.places, self.norm = torch.nn.Linear(places, places), torch.nn.LayerNorm(width)
+        self.up, self.down = torch.nn.Linear(width, hidden), torch.nn.Linear(hidden, width)
+
+    def forward(self, x):
+        x = x + self.places(x.transpose(1, 2)).transpose(1, 2)
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
 
 
 class Gated(torch.nn.Module):
@@ -119,11 +141,6 @@ class Maxout(torch.nn.Module):
 
     def forward(self, x):
         return self.pieces(x).unflatten(-1, (3, -1)).amax(-2)
-
-
-def _tower(widths):
-    layers = [part for pair in pairwise(widths) for part in (torch.nn.Linear(*pair), torch.nn.GELU())]
-    return torch.nn.Sequential(*layers)
 
 
 def cell_result(cell, itself):
@@ -193,7 +210,7 @@ def everywhere(value):
 
 def probe_result(task):
     """The rows of the agent's own sweep, as probe.jsonl would hold them."""
-    rows = []
+    rows = [steadiness(task["steady_s"])] if task.get("steady_s") else []
     for records in sweep(task["sizes"], task["ops"], seconds=task["seconds"]):
         rows += [{"backend": "gloo", "device": "cpu", **record} for record in records]
     return {"rows": rows}

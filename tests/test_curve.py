@@ -188,7 +188,7 @@ def test_a_worker_whose_steps_differ_is_named_with_what_it_costs_eight():
     (found,) = [
         f for f in findings_of([result([worker(0, uneven, 1)], point=at[1])]) if f.id == "unsteady-steps"
     ]
-    assert found.value == pytest.approx(0.02 / 2.563 / 0.1, rel=0.05)
+    assert found.value == pytest.approx(0.02 / 2.317 / 0.1, rel=0.01)  # of so few steps, tenths are closer
     assert "unsteady-steps" not in ids(findings_of(both(0.1, 0.1)))
 
 

@@ -36,11 +36,12 @@ def profile(*buckets, backend="gloo", cpu_ratio=0.1):
     )
 
 
-def foreseen(one, nodes, probes=(LINK,), change=None, workers=None):
+def foreseen(one, nodes, probes=(LINK,), change=None, workers=None, steady=()):
     ask = Ask(
         at=((Setting(workers or nodes, nodes, 8), ()),), **({} if change is None else {"change": change})
     )
-    (found,) = answers([one], cluster=Cluster(backend=one.point.backend, probes=probes), ask=ask).projections
+    cluster = Cluster(backend=one.point.backend, probes=probes, steady=steady)
+    (found,) = answers([one], cluster=cluster, ask=ask).projections
     return found.time_s
 
 

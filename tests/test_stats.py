@@ -41,6 +41,13 @@ def test_a_deviation_is_that_of_a_normal_sample_and_one_pause_in_twenty_does_not
     assert deviation([1.0, 2.0, 3.0, 4.0]) is None
 
 
+@pytest.mark.parametrize("count", [5, 6, 8, 13, 40])
+def test_few_values_tell_the_deviation_as_many_do(count):
+    draw = random.Random(count)
+    found = [deviation([draw.gauss(10.0, 2.0) for _ in range(count)]) for _ in range(2000)]
+    assert statistics.fmean(found) == pytest.approx(2.0, rel=0.03)
+
+
 @given(st.lists(st.floats(0.1, 1e3), min_size=5, max_size=40), st.floats(0.1, 10.0), st.floats(-100.0, 100.0))
 def test_a_deviation_scales_and_does_not_shift(values, factor, shift):
     found = deviation([factor * value + shift for value in values])

@@ -14,7 +14,7 @@ LISTED = {
 }
 PARTS = {
     *("Exchange", "BucketReady", "BucketSent", "WorkerRecord", "TrialResult", "Plan"),
-    *("ProbeRow", "ProbeTime", "DeviceRate"),
+    *("ProbeRow", "ProbeTime", "DeviceRate", "SteadyProbe"),
 }  # pieces of the nouns above
 
 

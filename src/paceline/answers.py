@@ -13,7 +13,14 @@ import numpy as np
 from paceline.advise import recommendations, undecided
 from paceline.advise_options import candidates_of, decision_of
 from paceline.answers_ask import Ask, Cluster
-from paceline.answers_links import determined, link_source, links_text, with_links, with_probed
+from paceline.answers_links import (
+    determined,
+    link_source,
+    links_text,
+    with_links,
+    with_probed,
+    with_steadiness,
+)
 from paceline.answers_settings import placed, wanted_settings
 from paceline.baselines import METHODS, held_out_error
 from paceline.convergence import EpochsLaw, convergence_of, epochs_law
@@ -113,6 +120,7 @@ def _series(
     if observed is None or everything is None:
         return None
     cluster = with_probed(cluster, observed.backend)
+    observed = with_steadiness(observed, cluster)
     law = fit_law(observed, inside=cluster.inside, between=cluster.between, seed=ask.seed)
     then = ask.change
     allowed: list[tuple[Setting, Setting]] = []  # as it would be placed without the change, and with it
@@ -240,6 +248,8 @@ def _fit_record(
         words = ["fixed cost" if name == "fixed_s" else _words(name) for name in unknown]
         text += f"; the data do not determine {', '.join(words)}"
     text += links_text(cluster)
+    if law.observed.steady is not None:
+        text += f"; workers differ by {law.observed.steady.at_once:.1%} at the same moment (probed)"
     lines = fitted_lines(law, everything, projected) if ask.change == NO_CHANGE else ()
     return Fit(parameters(law), unknown, _held_out(law, everything, cluster, ask), text, lines)
 

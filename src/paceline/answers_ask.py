@@ -9,7 +9,7 @@ from paceline.advise import Prices
 from paceline.convergence import Curve
 from paceline.links import LinkBelief, LinkSpec
 from paceline.observe import Setting
-from paceline.records import LinkClass, LinkProbe
+from paceline.records import LinkClass, LinkProbe, SteadyProbe
 from paceline.refuse import Cores
 from paceline.whatif import NO_CHANGE, Change
 
@@ -30,6 +30,7 @@ class Cluster:
     backend: str | None = None  # where a Point names none
     cores: Cores | None = None
     probes: tuple[LinkProbe, ...] = ()  # what was probed counts for more than what was declared
+    steady: tuple[SteadyProbe, ...] = ()
     specs: Mapping[LinkClass, LinkSpec] = field(default_factory=dict)  # what the links promise
     devices_per_node: int | None = None  # as the workers saw them
     price: Prices | None = None  # what a worker or node costs an hour, as declared

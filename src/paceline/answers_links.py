@@ -8,10 +8,13 @@ from dataclasses import replace
 from paceline.answers_ask import Cluster
 from paceline.links import LinkBelief, measured
 from paceline.links_probe import belief_of
+from paceline.observe import Observed
+from paceline.prior import alone_s
 from paceline.records import Link, LinkClass, Projection
+from paceline.steady import steadiness
 from paceline.units import duration_text, rate_text
 
-__all__ = ["determined", "link_source", "links_text", "with_links", "with_probed"]
+__all__ = ["determined", "link_source", "links_text", "with_links", "with_probed", "with_steadiness"]
 
 
 def with_links(cluster: Cluster, links: Mapping[str, Link]) -> Cluster:
@@ -33,6 +36,15 @@ def with_probed(cluster: Cluster, backend: str | None) -> Cluster:
     )
 
 
+def with_steadiness(observed: Observed, cluster: Cluster) -> Observed:
+    """The measurements, and what a probe saw of workers that computed at the same time."""
+    return (
+        replace(observed, steady=steadiness(cluster.steady, alone_s(observed)))
+        if observed.absolute
+        else observed
+    )
+
+
 def determined(cluster: Cluster) -> set[str]:
     """Parameters of a Fit that are known from a probe, whatever the step times say of them."""
     names = {"inside_node": cluster.inside, "between_nodes": cluster.between}
@@ -41,7 +53,7 @@ def determined(cluster: Cluster) -> set[str]:
         for name, link in names.items()
         if link is not None and link.probed
         for what in ("exchange", "latency")
-    }
+    } | ({"step_variation_ratio"} if cluster.steady else set())
 
 
 def links_text(cluster: Cluster) -> str:

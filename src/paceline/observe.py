@@ -14,6 +14,7 @@ import numpy as np
 
 from paceline.records import Estimate, Profile, TimeKind
 from paceline.stats import log_error
+from paceline.steady import Steadiness
 from paceline.step_law import Array, Overlap, Rows
 
 __all__ = ["Observed", "Setting", "labels", "observe", "rows_of", "time_of", "units_of"]
@@ -55,6 +56,8 @@ class Observed:
     overlap: Overlap | None
     late_ratio: Array  # how much longer than its fellows the slowest worker computes; 0 where none stands out
     noise_ratio: float | None  # by how much a worker's own time differs from step to step, and among workers
+    steps_ratio: float | None = None  # from step to step alone
+    steady: Steadiness | None = None  # as a probe saw several workers at once
 
     @property
     def batch_known(self) -> bool:
@@ -146,6 +149,7 @@ def observe(
         overlap=_overlap(usable),
         late_ratio=np.array([_late_ratio(p) for p in usable]),
         noise_ratio=_noise_ratio(usable),
+        steps_ratio=_steps_ratio(usable),
     )
 
 
@@ -220,9 +224,17 @@ def _noise_ratio(profiles: Sequence[Profile]) -> float | None:
     """
     for profile in profiles:
         alone = profile.compute_s or profile.step_s
+        if (steps := _steps_ratio([profile])) is not None and alone is not None:
+            return math.hypot(steps, _OWN_SHARE * (log_error(alone) or 0.0) * math.sqrt(profile.trials))
+    return None
+
+
+def _steps_ratio(profiles: Sequence[Profile]) -> float | None:
+    """By how much one worker's own time differs from step to step, as the Profile with the fewest workers tells it."""
+    for profile in profiles:
+        alone = profile.compute_s or profile.step_s
         if profile.step_noise_s is not None and alone is not None and alone.value > 0:
-            launches = (log_error(alone) or 0.0) * math.sqrt(profile.trials)
-            return math.hypot(profile.step_noise_s.value / alone.value, _OWN_SHARE * launches)
+            return profile.step_noise_s.value / alone.value
     return None
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from paceline.links import LinkBelief
 from paceline.observe import Observed
+from paceline.steady import variation
 from paceline.step_law import NAMES, Array, Structure
 
 __all__ = ["CALM", "Belief", "belief", "bucket_count"]
@@ -20,7 +21,7 @@ __all__ = ["CALM", "Belief", "belief", "bucket_count"]
 BUCKET_BYTES = 26_214_400  # DDP's default bucket: 25 MiB
 _UNKNOWN_BUCKETS = 3.0
 CALM = 0.005  # of a step: what one worker's steps differ by on a machine of its own
-_CALM_SD, _NOISY_SD = 0.8, 0.5
+_CALM_SD, _NOISY_SD, _SEEN_SD = 0.8, 0.5, 0.3
 _BATCH_SD = 0.15  # step time against a straight line in the batch: tile and launch effects
 _LONE_BATCH_SD = 1.0  # of a batch that was measured at one count, where others tell what that count costs
 
@@ -83,7 +84,11 @@ def belief(
 def _variation(observed: Observed) -> tuple[float, float]:
     """cv: a worker that takes now longer, now shorter by itself makes all others wait the more, the more there are.
 
-    Part of what one worker shows is not its own (a machine's slow minute is slow for all that share it)."""
+    Part of what one worker shows is not its own (a machine's slow minute is slow for all that share it); a probe that
+    saw several at once tells how much."""
+    if observed.steady is not None:
+        seen = variation(observed.steady, observed.steps_ratio)
+        return (seen, _SEEN_SD) if seen > CALM else (CALM, _CALM_SD)
     noise = observed.noise_ratio
     return (CALM, _CALM_SD) if noise is None or noise <= CALM else (noise, _NOISY_SD)
 

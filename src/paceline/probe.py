@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from paceline.errors import StudyError
-from paceline.records import DeviceProbe, DeviceRate, Estimate, Probe, ProbeTime, TrialResult
+from paceline.records import DeviceProbe, DeviceRate, Estimate, Probe, ProbeTime, SteadyProbe, TrialResult
 from paceline.split import cores_of
 from paceline.stats import estimate
 
@@ -86,6 +86,9 @@ def probe_from(lines: Iterable[str], *, source: str = "paceline probe") -> Probe
             ),
             source=source,
             interface_bytes_per_s=None if speed is None else float(str(speed)),
+            steady=next(
+                (_steady(r, nodes) for r in records if r.get("record") == "steady" and "seconds" in r), None
+            ),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StudyError(
@@ -116,6 +119,13 @@ def _time(record: Data, workers: int, nodes: int) -> ProbeTime:
         repeat=int(str(record["repeat"])),
         seconds=max(float(second) for second in seconds),
     )
+
+
+def _steady(record: Data, nodes: int) -> SteadyProbe:
+    series = record["seconds"]
+    if not isinstance(series, list) or not all(isinstance(one, list) for one in series):
+        raise ValueError(f"pieces {type(series).__name__}")
+    return SteadyProbe(len(series), nodes, tuple(tuple(float(s) for s in one) for one in series))
 
 
 def _device(record: Data) -> DeviceProbe:
@@ -155,6 +165,8 @@ def _crowded(records: Sequence[Data], per_node: int) -> tuple[str, ...]:
 
 def _note(record: Data) -> str | None:
     match record.get("record"):
+        case "steady" if "reason" in record:
+            return f"how steadily workers compute was not probed: {record['reason']}"
         case "absent":
             return f"{record['backend']} was not probed: {record['reason']}"
         case "missing":

@@ -4,7 +4,7 @@
 
 s is the discrepancy that no structure explains: 9% inside a node, 10% across nodes, calibrated on held-out counts
 (docs/prediction.md). Where hooks saw the buckets, gloo sends them, links between nodes were probed and every worker has
-a node of its own, nothing is left to guess: 0.2% where computing leaves half of the cores to the exchange, else 3%;
+a node of its own, nothing is left to guess: 0.2% where computing leaves half of the cores to the exchange, else 1.5%;
 both calibrated in the laboratory. Where a node would hold more than four workers and no more than four were seen on
 one, what was lost so far may be lost again: min(2 loss, 0.4) is added to s in squares; so is what one worker's own
 time differs by from step to step and, by half, from launch to launch. A projection's value is the median; its interval
@@ -30,10 +30,10 @@ __all__ = ["Draws", "draws", "estimate_of", "projections"]
 
 _INSIDE_SD = 0.09
 _ACROSS_SD = 0.10
-_SEEN_SD, _BUSY_SD = 0.002, 0.03
+_SEEN_SD, _BUSY_SD = 0.002, 0.015
 _FREE_RATIO = 0.5
 _BOTH_SD = 0.1
-_UNSTEADY = 1.0
+_UNSTEADY = 0.75
 _GROWTH = 0.1
 _HALF = 4  # workers that one socket or switch of a node holds
 _LOST_AGAIN, _MOST_LOST_SD = 2.0, 0.4
@@ -259,9 +259,11 @@ def _cores_free(law: Law) -> bool:
 
 
 def _unsteady(law: Law, rows: Rows) -> Array:
-    """What differs from step to step and from worker to worker differs from minute to minute too, by about as much."""
-    noise = law.observed.noise_ratio or 0.0
-    return np.full(len(rows.workers), _UNSTEADY * noise if noise > CALM else 0.0)
+    """Three quarters of what differs from step to step and from worker to worker differs from minute to minute too.
+
+    Over several launches that evens out: a projection speaks of as many as the Profile had."""
+    noise, launches = law.observed.noise_ratio or 0.0, max(1, law.observed.profiles[0].trials)
+    return np.full(len(rows.workers), _UNSTEADY * noise / math.sqrt(launches) if noise > CALM else 0.0)
 
 
 def _both_count(law: Law, rows: Rows) -> Array:

@@ -28,6 +28,7 @@ from paceline.records_probe import LinkProbe as LinkProbe
 from paceline.records_probe import Probe as Probe
 from paceline.records_probe import ProbeRow as ProbeRow
 from paceline.records_probe import ProbeTime as ProbeTime
+from paceline.records_probe import SteadyProbe as SteadyProbe
 from paceline.records_slurm import Allocation as Allocation
 from paceline.records_telemetry import Course as Course
 from paceline.records_telemetry import Telemetry as Telemetry
@@ -262,9 +263,7 @@ class Profile:
     backward_end_s: float | None = None
     bucket_cap_bytes: float | None = None  # where DDP closes a bucket
     own_s_by_worker: tuple[float, ...] = ()  # per step, waiting excluded: medians over launches
-    step_noise_s: Estimate | None = (
-        None  # by how much the typical worker's own time differs from step to step
-    )
+    step_noise_s: Estimate | None = None  # by how much the typical worker's own time differs over steps
     timeline: tuple[BucketSent, ...] = ()
     # sampled outside the workers while steps were measured; telemetry.py says how each is combined
     cpu_ratio: Estimate | None = None

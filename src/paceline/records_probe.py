@@ -10,7 +10,16 @@ from typing import Literal
 
 from paceline.records_estimate import Estimate
 
-__all__ = ["DeviceProbe", "DeviceRate", "LinkClass", "LinkProbe", "Probe", "ProbeRow", "ProbeTime"]
+__all__ = [
+    "DeviceProbe",
+    "DeviceRate",
+    "LinkClass",
+    "LinkProbe",
+    "Probe",
+    "ProbeRow",
+    "ProbeTime",
+    "SteadyProbe",
+]
 
 LinkClass = Literal["inside", "between"]  # a node, nodes
 
@@ -82,6 +91,15 @@ class DeviceProbe:
 
 
 @dataclass(frozen=True, slots=True)
+class SteadyProbe:
+    """The seconds of equal pieces of work on every worker, while all compute and none exchanges."""
+
+    workers: int
+    nodes: int
+    pieces_s: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Probe:
     """All that one probe says: times, devices, and what it could not measure, in sentences."""
 
@@ -91,3 +109,4 @@ class Probe:
     source: str = "paceline probe"
     specs: tuple[tuple[LinkClass, str], ...] = ()  # what the user said of the links: class, kind or rate
     interface_bytes_per_s: float | None = None  # what the network interface in use says of itself
+    steady: SteadyProbe | None = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import median, quantiles
+from statistics import NormalDist, median, quantiles
 
 from paceline.records import Estimate
 
@@ -36,7 +36,6 @@ __all__ = [
 
 _CONFIDENCE = 0.90
 _FEWEST_VALUES = 5
-_TENTH_TO_TENTH = 2.563  # standard deviations of a normal quantity between its first and its last tenth
 
 
 def t_quantile(degrees: float) -> float:
@@ -120,7 +119,17 @@ def deviation(values: Sequence[float]) -> float | None:
     if len(values) < _FEWEST_VALUES:
         return None
     tenths = quantiles(values, n=10, method="inclusive")
-    return (tenths[-1] - tenths[0]) / _TENTH_TO_TENTH
+    return (tenths[-1] - tenths[0]) / _tenth_to_tenth(len(values))
+
+
+def _tenth_to_tenth(count: int) -> float:
+    """Standard deviations between the first and the last tenth of so many normal values: 2.56 of many, less of few.
+
+    By the expected order statistics that the last tenth lies between (Blom)."""
+    place = 0.9 * (count - 1) + 1.0
+    below = min(count - 1, int(place))
+    low, high = (NormalDist().inv_cdf((i - 0.375) / (count + 0.25)) for i in (below, below + 1))
+    return 2.0 * (low + (place - below) * (high - low))
 
 
 def half_width_ratio(quantity: Estimate | None) -> float | None:

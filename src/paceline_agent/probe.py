@@ -21,7 +21,7 @@ import random
 from time import perf_counter
 from typing import Any, Callable, Optional
 
-from paceline_agent import host
+from paceline_agent import host, probe_steady
 from paceline_agent.probe_device import device_rates
 
 FORMAT = 1
@@ -31,6 +31,7 @@ _TIMING_S, _MOST_CALLS = 0.005, 32
 _ELEMENT_BYTES = 4
 _BUFFERS = 3  # the whole one, a part of it, and what the backend holds meanwhile
 _SHARE = 0.8
+_STEADY_SHARE = 0.25  # of the seconds asked for, and beside them
 
 
 def main() -> None:
@@ -47,6 +48,8 @@ def main() -> None:
         lines = Lines(told["dir"] if dist.get_rank() == 0 else None)
         lines.write([_header(order)])
         lines.write(_gathered(_worker(bool(order.get("device", True)))))
+        if order.get("device", True) and dist.get_world_size() > 1:
+            lines.write([steadiness(_STEADY_SHARE * order["seconds"])])
         reasons = {name: _first(_everywhere(_absent(name))) for name in order["backends"]}
         present = [name for name, reason in reasons.items() if reason is None]
         lines.write([{"record": "absent", "backend": n, "reason": r} for n, r in reasons.items() if r])
@@ -70,6 +73,27 @@ class Lines:
         if self._path is not None:
             with open(self._path, "a", encoding="utf-8") as file:
                 file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def steadiness(seconds: float) -> dict[str, Any]:
+    """What every worker takes for the same pieces of work, while all compute and none exchanges."""
+    import torch
+    import torch.distributed as dist
+
+    local = int(os.environ.get("LOCAL_RANK") or 0)
+    on_cuda = torch.cuda.is_available() and local < torch.cuda.device_count()
+    place = torch.device("cuda", local) if on_cuda else torch.device("cpu")
+    kinds = sorted(set(_everywhere(place.type)))
+    if len(kinds) > 1:
+        return {"record": "steady", "reason": f"workers compute on {' and '.join(kinds)}"}
+    run = probe_steady.piece(place)
+    calls = min(_everywhere(probe_steady.calls_of(run)))  # the slowest worker's
+    dist.barrier()
+    return {
+        "record": "steady",
+        "calls": calls,
+        "seconds": _everywhere(probe_steady.series(run, calls, seconds)),
+    }
 
 
 def probe_backend(backend: str, order: dict[str, Any], seconds: float, lines: Lines) -> None:

@@ -36,6 +36,7 @@ from paceline.records import Allocation, Probe, Study, Workload
 from paceline.records_json import plain_data
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
+from paceline.steady import steady_rows
 from paceline.store.atomic import make_folder, write_json
 from paceline.store.lock import locked
 from paceline.store.paths import StudyFolder
@@ -292,7 +293,7 @@ def _what(order: ProbeOrder) -> str:
 
 
 def _expected_s(order: ProbeOrder) -> float:
-    return (order.seconds if order.workers > 1 else 0.0) + _START_S
+    return (order.seconds * (1.25 if order.device else 1.0) if order.workers > 1 else 0.0) + _START_S
 
 
 def _say(text: str) -> None:
@@ -320,6 +321,7 @@ def _show(found: Probed, *, home: Path | None, file: Path | None, json: bool) ->
         "format": 1,
         "links": plain_data(found.links),
         "devices": plain_data(found.devices),
+        "steady": steady_rows(found.steady),
         "notes": list(found.notes),
         "findings": plain_data(found.findings),
         "folder": None if home is None else str(home / "probe"),
@@ -329,7 +331,7 @@ def _show(found: Probed, *, home: Path | None, file: Path | None, json: bool) ->
     if json:
         print_json(data)
         return
-    print("\n".join(probe_lines(found.links, found.devices)))
+    print("\n".join(probe_lines(found.links, found.devices, found.steady)))
     for note in found.notes:
         print(f"note   {note}")
     for line in finding_lines(found.findings, folder=str(home or "STUDY")):

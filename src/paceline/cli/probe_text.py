@@ -9,7 +9,8 @@ from tabulate import tabulate
 from paceline.links_spec import class_text
 from paceline.probe import OPS
 from paceline.probe_device import device_lines
-from paceline.records import DeviceProbe, LinkProbe, ProbeRow
+from paceline.records import DeviceProbe, LinkProbe, ProbeRow, SteadyProbe
+from paceline.steady import steady_lines
 from paceline.units import (
     bytes_text,
     counts_text,
@@ -25,12 +26,15 @@ __all__ = ["probe_lines"]
 _POOR_FIT = 0.2
 
 
-def probe_lines(links: Sequence[LinkProbe], devices: Sequence[DeviceProbe]) -> Iterator[str]:
+def probe_lines(
+    links: Sequence[LinkProbe], devices: Sequence[DeviceProbe], steady: Sequence[SteadyProbe] = ()
+) -> Iterator[str]:
     """All that was measured."""
     for link in links:
         yield from _link_lines(link)
         yield ""
     yield from device_lines(devices)
+    yield from steady_lines(steady)
 
 
 def _link_lines(link: LinkProbe) -> Iterator[str]:

@@ -13,7 +13,7 @@ from paceline.links_probe import link_probes
 from paceline.links_spec import link_findings, with_specs
 from paceline.links_training import exchange_findings
 from paceline.probe_device import device_findings, with_data_sheet
-from paceline.records import Analysis, DeviceProbe, Finding, LinkProbe, Probe
+from paceline.records import Analysis, DeviceProbe, Finding, LinkProbe, Probe, SteadyProbe
 from paceline.store.paths import StudyFolder
 from paceline.store.probe_files import probe_folders, read_probe, read_probes
 
@@ -28,6 +28,7 @@ class Probed:
     devices: tuple[DeviceProbe, ...] = ()
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    steady: tuple[SteadyProbe, ...] = ()
 
 
 def probed_in(folder: StudyFolder, cluster: Cluster | None = None) -> Probed:
@@ -67,12 +68,15 @@ def probed(probes: Sequence[Probe], cluster: Cluster | None = None) -> Probed:
         devices,
         tuple(dict.fromkeys(note for probe in probes for note in probe.notes)),
         (*link_findings(links, kinds, declared), *device_findings(devices)),
+        tuple(probe.steady for probe in probes if probe.steady is not None),
     )
 
 
 def with_probed_links(cluster: Cluster | None, found: Probed) -> Cluster | None:
     """The Cluster that an analysis is to use."""
-    return replace(cluster or Cluster(), probes=found.links) if found.links else cluster
+    if not found.links and not found.steady:
+        return cluster
+    return replace(cluster or Cluster(), probes=found.links, steady=found.steady)
 
 
 def with_probe_results(analysis: Analysis, found: Probed) -> Analysis:

@@ -1,0 +1,140 @@
+"""What workers that compute at the same time tell of waiting for the slowest: truths that were put in come out."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.cli.probe_text import probe_lines
+from paceline.probe import probe_from
+from paceline.records import Estimate, SteadyProbe
+from paceline.steady import Steadiness, steadiness, steady_lines, steady_rows, variation
+from paceline_agent import probe_steady
+from tests.test_lab_prediction import STEP_S, foreseen, profile
+
+PIECE_S = 0.01
+
+
+def computed(workers=2, pieces=4000, own=0.0, common=0.0, seed=0):
+    """Workers whose pieces differ by themselves, and together, from piece to piece."""
+    random = np.random.default_rng(seed)
+    alike = random.normal(0.0, common, pieces)
+    series = PIECE_S * (1 + alike + random.normal(0.0, own, (workers, pieces)))
+    return SteadyProbe(workers, workers, tuple(map(tuple, series)))
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8])
+@pytest.mark.parametrize("length", [1, 10])
+def test_what_is_each_workers_own_is_told_and_what_is_common_is_not(workers, length):
+    found = steadiness([computed(workers, own=0.1, common=0.2)], length * PIECE_S)
+    assert found.at_once == pytest.approx(0.1 / length**0.5, rel=0.1)
+    assert found.alone == pytest.approx(np.hypot(0.1, 0.2) / length**0.5, rel=0.1)
+
+
+def test_hosts_that_keep_a_speed_for_seconds_differ_more_at_once_than_alone():
+    speeds = np.repeat(np.random.default_rng(1).choice([1.0, 1.4], (2, 20)), 200, axis=1)
+    found = steadiness([SteadyProbe(2, 2, tuple(map(tuple, PIECE_S * speeds)))], 10 * PIECE_S)
+    assert found.at_once > 0.1
+    assert found.alone < 0.02
+
+
+def test_a_host_that_is_always_slower_is_waited_for():
+    slow = tuple(tuple(PIECE_S * factor for _ in range(100)) for factor in (1.0, 1.2))
+    found = steadiness([SteadyProbe(2, 2, slow)], 5 * PIECE_S)
+    assert found.at_once == pytest.approx(0.1 / 1.1 / 0.589, rel=0.01)
+    assert found.alone == pytest.approx(0.0, abs=1e-9)
+
+
+def test_steps_longer_than_the_probe_are_judged_by_an_eighth_of_it():
+    probe = computed(pieces=160, own=0.1)
+    assert steadiness([probe], 1000.0) == steadiness([probe], 20 * PIECE_S)
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.floats(1e-4, 100.0))
+def test_whatever_the_lengths_there_is_an_answer_or_none(first, second, step_s):
+    series = tuple(tuple([PIECE_S] * count) for count in (first, second))
+    found = steadiness([SteadyProbe(2, 1, series)], step_s)
+    assert (found is None) == (min(first, second) < 8)
+    assert found is None or (
+        found.at_once == pytest.approx(0.0, abs=1e-9) and found.alone == pytest.approx(0.0, abs=1e-9)
+    )
+
+
+def test_the_probe_on_the_most_nodes_counts_and_repeated_ones_are_averaged():
+    inside, calm, rough = (
+        replace(computed(own=own), nodes=nodes) for nodes, own in ((1, 0.5), (2, 0.04), (2, 0.08))
+    )
+    found = steadiness([inside, calm, rough], PIECE_S)
+    assert found.at_once == pytest.approx(0.06, rel=0.1)
+    assert steadiness([], PIECE_S) is None
+
+
+def test_what_a_script_differs_by_beyond_the_machine_is_its_own():
+    machine = Steadiness(at_once=0.04, alone=0.05)
+    assert variation(machine, None) == 0.04
+    assert variation(machine, 0.05) == pytest.approx(0.04)
+    assert variation(machine, 0.13) == pytest.approx(np.hypot(0.04, 0.12))
+    assert variation(machine, 0.025) == pytest.approx(0.02)  # a calmer minute, or a step that mostly sleeps
+    assert variation(Steadiness(0.03, 0.0), 0.04) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("nodes", [4, 8])
+def test_a_projection_waits_for_what_workers_differ_by_at_once(nodes):
+    """One worker's steps differ by 8 %, of which 3 % are its own: the truth is drawn."""
+    one = replace(profile((0.01, 0.3)), step_noise_s=Estimate(0.08 * STEP_S))
+    seen = computed(own=0.03 * 40**0.5, common=(0.08**2 - 0.03**2) ** 0.5 * 40**0.5, pieces=20_000)
+    draw = np.random.default_rng(2).normal(STEP_S, 0.03 * STEP_S, (4000, nodes))
+    blind, told = foreseen(one, nodes), foreseen(one, nodes, steady=(seen,))
+    assert told.value == pytest.approx(draw.max(axis=1).mean() + 2 * (nodes - 1) * 0.0005, rel=0.01)
+    assert told.value < blind.value
+    assert told.high - told.low < blind.high - blind.low
+
+
+def test_more_launches_of_the_profile_foresee_an_unsteady_step_more_surely():
+    few = replace(profile((0.01, 0.3)), step_noise_s=Estimate(0.08 * STEP_S), trials=1)
+    one, many = (foreseen(replace(few, trials=trials), 4) for trials in (1, 16))
+    assert many.value == pytest.approx(one.value, rel=0.01)
+    assert (many.high - many.low) < 0.8 * (one.high - one.low)
+
+
+# ---------------------------------------------------------------- written, read and said
+
+HEADER = {"record": "header", "format": 1, "workers": 2, "nodes": 1}
+
+
+def test_pieces_are_read_and_where_there_are_none_it_is_said_why():
+    told = probe_from(
+        map(json.dumps, [HEADER, {"record": "steady", "calls": 3, "seconds": [[0.01, 0.02], [0.01]]}])
+    )
+    assert told.steady == SteadyProbe(2, 1, ((0.01, 0.02), (0.01,)))
+    mixed = probe_from(
+        map(json.dumps, [HEADER, {"record": "steady", "reason": "workers compute on cpu and cuda"}])
+    )
+    assert mixed.steady is None
+    assert mixed.notes == ("how steadily workers compute was not probed: workers compute on cpu and cuda",)
+    assert probe_from([json.dumps(HEADER)]).steady is None
+
+
+def test_what_workers_differ_by_is_said_for_eight_of_them():
+    probe = computed(own=0.1)
+    (line,) = steady_lines([probe])
+    short, long = (row["at_once_ratio"] for row in steady_rows([probe]))
+    assert f"{short:.1%} in steps of 50.0 ms" in line
+    assert f"{1.4341 * long:.1%} longer" in line
+    assert list(probe_lines((), (), [probe])) == [line]
+    assert steady_lines(()) == ()
+    brief = computed(pieces=100)
+    assert [row["step_s"] for row in steady_rows([brief])] == [0.05]  # of half a second it holds two
+
+
+def test_a_worker_times_pieces_of_about_ten_milliseconds():
+    import torch
+
+    run = probe_steady.piece(torch.device("cpu"))
+    calls = probe_steady.calls_of(run)
+    pieces = probe_steady.series(run, calls, 0.3)
+    assert sum(pieces) == pytest.approx(0.3, rel=0.5)
+    assert 0.001 < np.median(pieces) < 0.1
