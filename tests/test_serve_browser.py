@@ -48,6 +48,8 @@ def test_a_page_opens_follows_its_study_keeps_its_place_and_faults_nothing(brows
     assert tab.locator("iframe").count() == 1
     tab.close()
     assert faults == []
+    loaded = [address for address in asked if "/report?" in address]
+    assert len(loaded) == len(set(loaded)), "a report that had not changed was loaded again"
     assert {address for address in asked if not address.startswith((url, "blob:"))} == set()
 
 
@@ -56,7 +58,7 @@ def test_the_report_reaches_neither_the_frame_nor_the_server(browser, served):  
     tab = browser.new_page()
     tab.set_default_timeout(WAIT_S * 1000)
     tab.goto(f"{url}?study=growing")
-    tab.frame_locator("iframe").get_by_role("heading", level=1).wait_for()
+    tab.frame_locator("iframe:not(.coming)").get_by_role("heading", level=1).wait_for()
     (inner,) = [frame for frame in tab.frames if frame.parent_frame]
     assert (
         inner.evaluate("() => { try { return parent.document.title } catch { return 'refused' } }")

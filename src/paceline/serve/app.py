@@ -2,7 +2,7 @@
 
 /TOKEN/          the frame: list on the left, report on the right          ?study=NAME&page=N
 /TOKEN/list      the list alone                                            ?study=NAME&page=N
-/TOKEN/report    the report, the same file that a study writes             ?study=NAME
+/TOKEN/report    the report, the same file that a study writes             ?study=NAME&version=N
 /TOKEN/events    server-sent events: `study` and `list`, with a version    ?study=NAME&page=N
 
 Whoever has not the token learns nothing: every other address is the same 404. A name is looked up among the studies
@@ -113,10 +113,12 @@ class _Server:
         study = await self._asked(request)
         if study is None:
             return await _nothing(request)
-        html = await self._pages.page(study, wait_s=_FIRST_PAGE_S)
+        framed = request.query_params.get("version") == "0"  # before the first page: its frame says when to ask again
+        html = None if framed else await self._pages.page(study, wait_s=_FIRST_PAGE_S)
         if html is None:
             standing = await asyncio.to_thread(self._watches.standing, study)
-            html = self._templates.get_template("wait.html").render(name=study.name, standing=standing.text)
+            wait = self._templates.get_template("wait.html")
+            html = wait.render(name=study.name, standing=standing.text, framed=framed)
         return HTMLResponse(html, headers={"content-security-policy": _REPORT_POLICY})
 
     async def events(self, request: Request) -> Response:

@@ -12,8 +12,10 @@
 
   // the new report is made ready behind the old one, and then takes its place where the reader was
   const renew = () => {
+    document.querySelector("iframe.coming")?.remove();
     const next = frame.cloneNode();
     next.classList.add("coming");
+    next.src = `report?${new URLSearchParams({ study, version })}`;
     next.addEventListener("load", () => {
       next.contentWindow.postMessage({ scroll }, "*");
       const before = frame;
@@ -27,8 +29,9 @@
   const events = new EventSource(`events?${where}`);
   events.addEventListener("study", (event) => {
     const now = JSON.parse(event.data).version;
-    if (frame && now !== version) renew();
+    if (now === version) return;
     version = now;
+    if (frame) renew();
   });
   events.addEventListener("list", async () => {
     const answer = await fetch(`list?${where}`);
