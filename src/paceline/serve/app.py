@@ -113,7 +113,9 @@ class _Server:
         study = await self._asked(request)
         if study is None:
             return await _nothing(request)
-        framed = request.query_params.get("version") == "0"  # before the first page: its frame says when to ask again
+        framed = (
+            request.query_params.get("version") == "0"
+        )  # before the first page: its frame says when to ask again
         html = None if framed else await self._pages.page(study, wait_s=_FIRST_PAGE_S)
         if html is None:
             standing = await asyncio.to_thread(self._watches.standing, study)
