@@ -171,9 +171,14 @@ def spread(steps: list[float]) -> Estimate:
 
 def busy(row: Row) -> Estimate:
     """The share of a host's cores that its worker kept busy: of its quota, or of one core."""
+    used = max(w["cpu_s_per_step"] / fmean(w["steps_s"]) for w in row["workers"])
+    return Estimate(used / cores_of(row["launch"]))
+
+
+def cores_of(launch: str) -> float:
+    """What a host may use: its quota, its own cores, or one."""
     known = {"real": REAL_CORES, "eighth": EIGHTH_CORES, "own": OWN_CORES}
-    cores = known.get(family(row["launch"]), 1.0)
-    return Estimate(max(w["cpu_s_per_step"] / fmean(w["steps_s"]) for w in row["workers"]) / cores)
+    return float(known.get(family(launch), 1.0))
 
 
 def late_profile(row: Row) -> Profile:
@@ -200,8 +205,18 @@ def late_profile(row: Row) -> Profile:
 def link(row: Row) -> LinkProbe:
     """The Link that the probe measured."""
     nodes = 1 if "inside" in row["launch"] else 2
+    cores = cores_of(row["launch"])
     times = [
-        ProbeTime("gloo", r["op"], 2, nodes, r["bytes"], r["repeat"], max(r["seconds"]))
+        ProbeTime(
+            "gloo",
+            r["op"],
+            2,
+            nodes,
+            r["bytes"],
+            r["repeat"],
+            max(r["seconds"]),
+            max(r["cpu_s"]) / cores if "cpu_s" in r else None,  # rows of before do not tell it
+        )
         for r in row["rows"]
         if r["record"] == "row"
     ]

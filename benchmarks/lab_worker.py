@@ -63,15 +63,17 @@ class Sleeping(torch.nn.Module):
 def real_network(name):
     """Small networks that really compute, and a batch for them: gradients of 2 to 5 MB, steps of 0.1 to 0.3 s."""
     torch.manual_seed(0)
-    if name == "real-separable":
-        body = [Separable(80) for _ in range(3)]
-        return torch.nn.Sequential(*body, torch.nn.Flatten(), torch.nn.Linear(15_680, 40)), (
-            torch.randn(136, 80, 14, 14)
-        )
-    if name == "real-recurrent":
-        return Recurrent(96, 272), torch.randn(104, 16, 96)
-    if name == "real-mixer":
-        return torch.nn.Sequential(*(Mixer(24, 176, 528) for _ in range(4))), torch.randn(72, 24, 176)
+    if name == "real-dilated":
+        body = [Dilated(160, 2**depth) for depth in range(6)]
+        return torch.nn.Sequential(*body, torch.nn.Conv1d(160, 256, 3)), torch.randn(28, 160, 128)
+    if name == "real-attention":
+        body = [Attention(160, 5, 480) for _ in range(3)]
+        return torch.nn.Sequential(*body, torch.nn.Linear(160, 320)), torch.randn(30, 64, 160)
+    if name == "real-waist":
+        body = []
+        for before, after in pairwise([640, 384, 160, 384, 640]):
+            body += [torch.nn.Linear(before, after), torch.nn.Tanh()]
+        return torch.nn.Sequential(*body), torch.randn(3400, 640)
     if name == "own-strided":
         body = []
         for before, after in pairwise([8, 48, 96, 160]):
@@ -83,40 +85,29 @@ def real_network(name):
     return torch.nn.Sequential(Maxout(400, 300), Maxout(300, 400), Maxout(400, 96)), torch.randn(1800, 400)
 
 
-class Separable(torch.nn.Module):
-    """A convolution of every channel by itself, then one over channels, beside the input."""
+class Dilated(torch.nn.Module):
+    """A convolution along a series, of places that lie apart, beside the input."""
 
-    def __init__(self, channels):
+    def __init__(self, channels, apart):
         super().__init__()
-        self.each = torch.nn.Conv2d(channels, channels, 3, padding=1, groups=channels)
-        self.across, self.norm = torch.nn.Conv2d(channels, channels, 1), torch.nn.GroupNorm(8, channels)
+        self.along = torch.nn.Conv1d(channels, channels, 3, padding=apart, dilation=apart)
 
     def forward(self, x):
-        return x + torch.relu(self.norm(self.across(self.each(x))))
+        return x + torch.relu(self.along(x))
 
 
-class Recurrent(torch.nn.Module):
-    """Two layers of gated units over a sequence."""
+class Attention(torch.nn.Module):
+    """What looks at all places, then what works on each."""
 
-    def __init__(self, width, hidden):
+    def __init__(self, width, heads, hidden):
         super().__init__()
-        self.units, self.head = torch.nn.GRU(width, hidden, 2, batch_first=True), torch.nn.Linear(hidden, 64)
+        self.look = torch.nn.MultiheadAttention(width, heads, batch_first=True)
+        self.norm, self.up = torch.nn.LayerNorm(width), torch.nn.Linear(width, hidden)
+        self.down = torch.nn.Linear(hidden, width)
 
     def forward(self, x):
-        return self.head(self.units(x)[0])
-
-
-class Mixer(torch.nn.Module):
-    """What mixes places, then what mixes features."""
-
-    def __init__(self, places, width, hidden):
-        super().__init__()
-        self.places, self.norm = torch.nn.Linear(places, places), torch.nn.LayerNorm(width)
-        self.up, self.down = torch.nn.Linear(width, hidden), torch.nn.Linear(hidden, width)
-
-    def forward(self, x):
-        x = x + self.places(x.transpose(1, 2)).transpose(1, 2)
-        return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
+        x = x + self.look(x, x, x, need_weights=False)[0]
+        return x + self.down(torch.nn.functional.silu(self.up(self.norm(x))))
 
 
 class Gated(torch.nn.Module):

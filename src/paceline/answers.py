@@ -17,6 +17,7 @@ from paceline.answers_links import (
     determined,
     link_source,
     links_text,
+    with_contention,
     with_links,
     with_probed,
     with_steadiness,
@@ -120,7 +121,7 @@ def _series(
     if observed is None or everything is None:
         return None
     cluster = with_probed(cluster, observed.backend)
-    observed = with_steadiness(observed, cluster)
+    observed = with_contention(with_steadiness(observed, cluster), cluster.between)
     law = fit_law(observed, inside=cluster.inside, between=cluster.between, seed=ask.seed)
     then = ask.change
     allowed: list[tuple[Setting, Setting]] = []  # as it would be placed without the change, and with it

@@ -14,7 +14,15 @@ from paceline.records import Link, LinkClass, Projection
 from paceline.steady import steadiness
 from paceline.units import duration_text, rate_text
 
-__all__ = ["determined", "link_source", "links_text", "with_links", "with_probed", "with_steadiness"]
+__all__ = [
+    "determined",
+    "link_source",
+    "links_text",
+    "with_contention",
+    "with_links",
+    "with_probed",
+    "with_steadiness",
+]
 
 
 def with_links(cluster: Cluster, links: Mapping[str, Link]) -> Cluster:
@@ -42,6 +50,21 @@ def with_steadiness(observed: Observed, cluster: Cluster) -> Observed:
         replace(observed, steady=steadiness(cluster.steady, alone_s(observed)))
         if observed.absolute
         else observed
+    )
+
+
+def with_contention(observed: Observed, between: LinkBelief | None) -> Observed:
+    """The measurements, and what a probe saw an exchange take of the cores that compute."""
+    overlap, first = observed.overlap, observed.profiles[0]
+    if between is None or between.cores_s_per_byte is None or overlap is None or first.cpu_ratio is None:
+        return observed
+    return replace(
+        observed,
+        overlap=replace(
+            overlap,
+            busy_ratio=first.cpu_ratio.value * first.point.nodes / first.point.workers,
+            carry_s=between.cores_s_per_byte * (observed.gradient_bytes or 0.0),
+        ),
     )
 
 

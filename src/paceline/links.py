@@ -48,6 +48,7 @@ class LinkBelief:
     latency_sd: float
     source: str
     probed: bool = False  # by collectives over the very backend that will carry the gradients
+    cores_s_per_byte: float | None = None  # what a node's cores are busy for, all of them, to carry a byte
 
 
 def measured(link: Link) -> LinkBelief:

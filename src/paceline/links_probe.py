@@ -21,6 +21,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +115,7 @@ def link_from_probe(
         misfit_ratio=_misfit(law, middle, best),
         source=source,
         rows=rows,
+        cores_s_per_byte=_cores_s_per_byte(fitted),
     )
 
 
@@ -145,7 +147,17 @@ def belief_of(probe: LinkProbe) -> LinkBelief:
         bytes_sd=max(rate_sd, _log_sd(probe.bytes_per_s)) if known else _UNKNOWN_SD,
         latency_sd=min(1.0, max(latency_sd, _log_sd(probe.latency_s))),
         probed=known,
+        cores_s_per_byte=probe.cores_s_per_byte,
     )
+
+
+def _cores_s_per_byte(times: Sequence[ProbeTime]) -> float | None:
+    """What carrying a byte takes of a node's cores: the median over sizes that move, where that was timed."""
+    moving = [t for t in times if t.size_bytes >= _MOVING_BYTES] or times
+    known = [
+        t.cores_s / (t.size_bytes * bus_factor(t.op, t.workers)) for t in moving if t.cores_s is not None
+    ]
+    return median(known) if known else None
 
 
 def probe_rows(times: Sequence[ProbeTime]) -> tuple[ProbeRow, ...]:

@@ -9,12 +9,13 @@ bus bandwidth   size / seconds · 2(N−1)/N for an all-reduce, · (N−1)/N for
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from paceline.errors import StudyError
 from paceline.records import DeviceProbe, DeviceRate, Estimate, Probe, ProbeTime, SteadyProbe, TrialResult
-from paceline.split import cores_of
+from paceline.split import cores_of, number
 from paceline.stats import estimate
 
 __all__ = [
@@ -76,8 +77,9 @@ def probe_from(lines: Iterable[str], *, source: str = "paceline probe") -> Probe
     try:
         workers, nodes = int(str(header["workers"])), int(str(header["nodes"]))
         speed = header.get("interface_bytes_per_s")
+        places = _places([r for r in records if r.get("record") == "worker"])
         return Probe(
-            times=tuple(_time(r, workers, nodes) for r in records if r.get("record") == "row"),
+            times=tuple(_time(r, workers, nodes, places) for r in records if r.get("record") == "row"),
             devices=tuple(_device(r) for r in records if r.get("record") == "worker" and r.get("device")),
             notes=(
                 *_alone(workers),
@@ -106,7 +108,7 @@ def _records(lines: Iterable[str]) -> Iterable[dict[str, object]]:
             yield record
 
 
-def _time(record: Data, workers: int, nodes: int) -> ProbeTime:
+def _time(record: Data, workers: int, nodes: int, places: Sequence[tuple[str, float]]) -> ProbeTime:
     seconds = record["seconds"]
     if not isinstance(seconds, list) or not seconds:
         raise ValueError(f"seconds {seconds!r}")
@@ -118,7 +120,31 @@ def _time(record: Data, workers: int, nodes: int) -> ProbeTime:
         size_bytes=int(str(record["bytes"])),
         repeat=int(str(record["repeat"])),
         seconds=max(float(second) for second in seconds),
+        cores_s=_cores_s(record.get("cpu_s"), places),
     )
+
+
+def _places(workers: Sequence[Data]) -> list[tuple[str, float]]:
+    """The node of every worker, by rank, and the cores that it may use there; nothing where one is unknown."""
+    found = {}
+    for record in workers:
+        cpus, quota = number(record, "cpus"), number(record, "cpu_quota")
+        if cpus:
+            found[number(record, "rank")] = (
+                str(record.get("node")),
+                cpus if quota is None else min(cpus, quota),
+            )
+    return [found[rank] for rank in range(len(workers))] if set(found) == set(range(len(workers))) else []
+
+
+def _cores_s(cpu_s: object, places: Sequence[tuple[str, float]]) -> float | None:
+    """How long all cores of a node would be busy for what its workers computed to exchange, on the busiest node."""
+    if not isinstance(cpu_s, list) or not cpu_s or len(cpu_s) != len(places):
+        return None
+    nodes: dict[str, float] = defaultdict(float)
+    for spent, (node, cores) in zip(cpu_s, places, strict=True):
+        nodes[node] += float(spent) / cores
+    return max(nodes.values())
 
 
 def _steady(record: Data, nodes: int) -> SteadyProbe:

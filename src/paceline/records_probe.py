@@ -35,6 +35,9 @@ class ProbeTime:
     size_bytes: int  # of the whole buffer, as nccl-tests counts it
     repeat: int  # the pass over all sizes that it belongs to
     seconds: float
+    cores_s: float | None = (
+        None  # CPU seconds that it took on a node / cores of that node, on the busiest one
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class LinkProbe:
     spec_bytes_per_s: float | None = None  # nominal, one direction
     source: str = ""
     rows: tuple[ProbeRow, ...] = ()
+    cores_s_per_byte: float | None = None  # what a node's cores are busy for, all of them, to carry a byte
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@
     C_j       = n_j a + Σ_{i≥j} x_i                      the n_j buckets from j on; a: all hops of one exchange
               = ‖⌈n_j/k⌉ a, α + Σ_{i≥j} x_i‖₄            over gloo: k = 2 exchanges together, each of which sends parts
                                                          while others arrive, so the longer of the two counts
+    F grows by τ χ h, h = exchange that hides           χ: by how much computing and exchange together want more than
+                                                         the cores of a node (one worker on each node, probed)
     k micro-steps and one exchange:  F grows by (k−1) r F, r the share of F before the optimizer; straggle by √k
     collectives that nothing hides (SyncBN) add their latency to exposed
     c ring    = 2(N−M) a_i + 2(M−1) a_n + 2(N−1)/N · x
@@ -65,6 +67,7 @@ NAMES = (
     "t_ref",
     "share",
 )
+_TAKEN = 0.55  # τ: of what an exchange wants of busy cores, computing loses so much (evidence of the lab)
 _SHARP = 4  # the norm that joins latency and movement of gloo's rings: 4% off on links of 3 ms (evidence of the lab)
 _SOFT = 0.15  # of the exchange is never hidden completely: the last bucket has nothing left to hide under
 
@@ -95,6 +98,8 @@ class Overlap:
     tail_share: Array  # of all bytes, in this bucket and those after it
     streams: int | None = None  # exchanges under way together, latency under movement; None: one by one
     cap_share: float | None = None  # of all bytes, at which a bucket is closed, where that is known
+    busy_ratio: float = 0.0  # of a node's cores, by the computation of one worker
+    carry_s: float = 0.0  # what all cores of a node are busy for, to carry the gradients once
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,19 +156,29 @@ def terms(
     """Computation, exposed exchange and waiting for stragglers, seconds per step, [parameter sets × rows]."""
     compute = compute_s(theta, rows, structure.dilation)
     latency, move = exchange_s(theta, rows, structure.algorithm)
-    slowest = compute * (1.0 + rows.late_ratio)
+    slowest, lost = compute * (1.0 + rows.late_ratio), np.zeros_like(compute)
     if overlap is None:
         over = latency + move - _unit(theta, "omega") * slowest
         exposed = 0.5 * (over + np.sqrt(over * over + (_SOFT * (latency + move)) ** 2))
     else:
         finish = done_s(overlap, slowest, latency, move, rows.workers).max(axis=0)
         exposed = np.maximum(0.0, finish - overlap.end_ratio * slowest) * (rows.workers > 1)
+        lost = _lost_s(overlap, rows, move, hidden=latency + move - exposed)
     exposed = exposed + practice.open_ratio * latency
     more = practice.micro_steps - 1
     whole = 1.0 + more * practice.repeated_ratio
     straggle = _value(theta, "cv") * expected_maximum(rows.workers) * compute * np.sqrt(1.0 + more)
     straggle = straggle + rows.late_ratio * compute * whole
-    return compute * whole, np.asarray(exposed), np.asarray(straggle)
+    return compute * whole + lost, np.asarray(exposed), np.asarray(straggle)
+
+
+def _lost_s(overlap: Overlap, rows: Rows, move: Array, hidden: Array) -> Array:
+    """τ χ h: what computing loses to the exchange that hides under it, where both want the same cores."""
+    alone = (rows.nodes > 1) & (rows.per_node == 1)
+    ring = 2 * (rows.workers - 1) / rows.workers
+    wanted = overlap.carry_s * ring / np.maximum(move, np.finfo(float).tiny)  # of the cores, while it moves
+    short = np.clip(overlap.busy_ratio + wanted - 1.0, 0.0, wanted)
+    return np.asarray(_TAKEN * short * np.clip(hidden, 0.0, move) * alone)
 
 
 def done_s(overlap: Overlap, compute: Array, latency: Array, move: Array, workers: Array) -> Array:

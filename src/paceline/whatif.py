@@ -92,6 +92,9 @@ def changed_law(law: Law, change: Change) -> Law:
         observed = replace(observed, overlap=overlap)
     elif observed.overlap is None:
         fewer = max(fewer, 1.0 / buckets)  # one bucket at least
+    if observed.overlap is not None:
+        carry_s = observed.overlap.carry_s * change.bytes_ratio
+        observed = replace(observed, overlap=replace(observed.overlap, carry_s=carry_s))
     latency_ratio = fewer * change.rounds_ratio
     shift = np.zeros(len(NAMES))
     for name in ("x_i", "x_n"):

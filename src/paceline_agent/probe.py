@@ -18,7 +18,7 @@ import json
 import math
 import os
 import random
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, Callable, Optional
 
 from paceline_agent import host, probe_steady
@@ -157,7 +157,8 @@ def sweep(
                 "bytes": count * _ELEMENT_BYTES,
                 "repeat": repeat,
                 "calls": chosen[op, count],
-                "seconds": [worker[op, count] for worker in seen],
+                "seconds": [worker[op, count][0] for worker in seen],
+                "cpu_s": [worker[op, count][1] for worker in seen],
             }
             for op, count in sorted(chosen)
         ]
@@ -202,7 +203,7 @@ def _that_fit(
         last, last_count = 0.0, count
         for op, call in usable.items():
             _timed(call, count, 1, place)
-            once = max(1e-7, _slowest(_timed(call, count, 1, place)))
+            once = max(1e-7, _slowest(_timed(call, count, 1, place)[0]))
             calls = max(1, min(_MOST_CALLS, math.ceil(_TIMING_S / once)))
             chosen[op, count] = calls
             last += once * calls
@@ -210,17 +211,17 @@ def _that_fit(
     return chosen, []
 
 
-def _timed(call: Callable[[int], None], count: int, calls: int, place: Any) -> float:
-    """Seconds of one call, over `calls` of them back to back, on this worker."""
+def _timed(call: Callable[[int], None], count: int, calls: int, place: Any) -> tuple[float, float]:
+    """Seconds and CPU seconds of one call, over `calls` of them back to back, on this worker."""
     import torch.distributed as dist
 
     _finish(place)
     dist.barrier()
-    begun = perf_counter()
+    begun, spent = perf_counter(), process_time()
     for _ in range(calls):
         call(count)
     _finish(place)
-    return (perf_counter() - begun) / calls
+    return (perf_counter() - begun) / calls, (process_time() - spent) / calls
 
 
 def _finish(place: Any) -> None:
