@@ -61,6 +61,33 @@ def test_what_leaves_early_hides_under_what_is_still_computed(nodes):
     assert found.value == pytest.approx(STEP_S + exposed_s, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("busy", "buckets", "hidden_s"),
+    [
+        (1.0, ((1.0, 0.15), (0.5, 0.3)), 0.1),  # of 0.15 s of exchange the last 0.05 s show
+        (1.0, ((1.5, 0.3),), 0.0),  # nothing hides
+        (0.6, ((1.0, 0.15), (0.5, 0.3)), 0.0),  # cores for both
+        (0.8, ((1.0, 0.15), (0.5, 0.3)), 0.05),  # cores for half of it
+    ],
+)
+def test_what_hides_takes_its_share_of_busy_cores(busy, buckets, hidden_s):
+    carrying = replace(LINK, cores_s_per_byte=0.4 / (10.0 * MB))  # two fifths of the cores while it moves
+    one = profile(*buckets, cpu_ratio=busy)
+    without, with_it = foreseen(one, 2).value, foreseen(one, 2, (carrying,)).value
+    assert with_it - without == pytest.approx(0.55 * 0.4 * hidden_s, abs=0.0008)
+
+
+def test_half_the_bytes_and_a_faster_link_take_what_they_carry():
+    carrying = replace(LINK, cores_s_per_byte=0.4 / (10.0 * MB))
+    one = profile((1.0, 0.15), (0.5, 0.3), cpu_ratio=1.0)
+    for change, carried in (("bytes=0.5", 0.5), ("link=2x", 1.0)):
+        without, with_it = (
+            foreseen(one, 2, (link,), change_from([change])).value for link in (LINK, carrying)
+        )
+        shown = 0.05 / 2 / (0.15 / 2)  # of the exchange: twice as fast either way
+        assert with_it - without == pytest.approx(0.55 * 0.4 * 0.15 * carried * (1 - shown), abs=0.0008)
+
+
 FAR = LinkProbe(
     "between", "gloo", 2, 2, Estimate(0.01, 0.0099, 0.0101, 9), Estimate(10.0 * MB, 9.9 * MB, 10.1 * MB, 9)
 )

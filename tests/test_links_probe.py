@@ -53,6 +53,18 @@ def test_bus_bandwidth_is_what_nccl_tests_prints():
     assert gather.bus_bytes_per_s.value == pytest.approx(9.90e9 * 7 / 8, rel=1e-3)
 
 
+@pytest.mark.parametrize("workers", [2, 4])
+def test_what_a_byte_takes_of_the_cores_comes_from_sizes_that_move(workers):
+    timed = [
+        replace(t, cores_s=1e-4 + 3e-9 * t.size_bytes * bus_factor(t.op, workers))
+        for t in times(Link(2e-5, 3e9), workers=workers, nodes=workers)
+    ]
+    found = link_from_probe(timed)
+    assert found.cores_s_per_byte == pytest.approx(3e-9, rel=0.1)
+    assert belief_of(found).cores_s_per_byte == found.cores_s_per_byte
+    assert link_from_probe(times(Link(2e-5, 3e9))).cores_s_per_byte is None
+
+
 @pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter"])
 @pytest.mark.parametrize("link", [Link(2e-5, 3e9), Link(1e-3, 2e7), Link(4e-6, 3e11)])
 def test_a_sweep_gives_back_the_link_that_made_it(op, link):

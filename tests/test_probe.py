@@ -97,6 +97,26 @@ def test_a_collective_takes_as_long_as_its_slowest_worker():
     assert probe_from([HEADER, ROW]).times[0].seconds == 0.3
 
 
+@pytest.mark.parametrize(
+    ("places", "cores_s"),
+    [
+        ([("a", 2, None), ("b", 8, None)], 0.05),  # 0.1 s of 2 cores, 0.3 s of 8
+        ([("a", 2, 0.5), ("b", 8, None)], 0.2),  # a quota leaves half a core
+        ([("a", 2, None), ("a", 2, None)], 0.2),  # both on one node
+        ([("a", 2, None)], None),
+        ([("a", None, None), ("b", 8, None)], None),
+    ],
+)
+def test_an_exchange_takes_what_it_takes_of_the_busiest_node(places, cores_s):
+    lines = [
+        json.dumps({"record": "worker", "rank": rank, "node": node, "cpus": cpus, "cpu_quota": quota})
+        for rank, (node, cpus, quota) in enumerate(places)
+    ]
+    spent = ROW.replace("[0.1, 0.3]", '[0.1, 0.3], "cpu_s": [0.1, 0.3]')
+    assert probe_from([HEADER, *lines, spent]).times[0].cores_s == pytest.approx(cores_s)
+    assert probe_from([HEADER, *lines, ROW]).times[0].cores_s is None
+
+
 def test_a_last_line_that_was_cut_off_is_passed_over():
     assert len(probe_from([HEADER, ROW, ROW[:40]]).times) == 1
 
@@ -186,6 +206,7 @@ def test_two_workers_on_this_machine_have_a_link(probed_study):
     assert link["unidentified"][0] == "fixed_s"
     assert {row["op"] for row in link["rows"]} == {"all_reduce", "all_gather", "reduce_scatter"}
     assert all(row["seconds"]["n"] >= 5 for row in link["rows"])
+    assert 0.01 < link["cores_s_per_byte"] * link["bytes_per_s"]["value"] < 1.5  # both workers, of all cores
     assert processes_of(folder) == []
 
 
