@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -11,7 +12,9 @@ import pytest
 from paceline.lab import quota
 from paceline.lab.blueprint import Host
 from paceline.launch import cgroup, processes
+from paceline.launch.telemetry import Sampler
 from paceline.split import cores_of
+from paceline.store.telemetry_files import telemetry
 from paceline_agent import cgroup as agent_cgroup
 
 
@@ -88,6 +91,26 @@ def test_version_2(tmp_path, read, own, limits, cores):
     assert read(version_2(tmp_path, own, limits)) == cores
 
 
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        ("usage_usec 5\nnr_periods 40\nnr_throttled 30\nthrottled_usec 9\n", (40, 30)),  # version 2
+        ("nr_periods 40\nnr_throttled 0\nthrottled_time 0\n", (40, 0)),  # version 1
+        ("usage_usec 5\n", None),
+        ("nr_periods many\nnr_throttled 0\n", None),
+        ("", None),
+    ],
+)
+def test_the_group_whose_quota_is_least_counts_its_periods(tmp_path, text, counted):
+    folder = version_2(tmp_path, "/pod/box", {"pod": "200000 100000", "pod/box": "300000 100000"})
+    group = cgroup.limiting_group(folder / "mounts", folder / "cgroup")
+    assert group == folder / "unified" / "pod"
+    (group / "cpu.stat").write_text(text)
+    assert cgroup.periods(group) == counted
+    assert cgroup.periods(folder) is None
+    assert cgroup.limiting_group(folder / "cgroup", folder / "cgroup") is None
+
+
 def test_a_machine_without_groups_has_no_quota(tmp_path, read):
     assert read(tmp_path) is None
     (tmp_path / "mounts").write_text("proc /proc proc rw 0 0\n")
@@ -139,3 +162,35 @@ def test_a_process_in_a_group_knows_its_quota():
     finally:
         quota.remove_group(Path(quota.join_file(host)).parent)
     assert not quota.groups_like(host.namespace)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make a group")
+@pytest.mark.skipif(cgroup.root_group() is None, reason="no cgroup with a CPU quota")
+@pytest.mark.parametrize(
+    ("work", "low", "high"), [("while True: pass", 0.7, 1.0), ("import time; time.sleep(60)", 0.0, 0.5)]
+)
+def test_a_worker_that_its_limit_stops_is_seen_from_outside(tmp_path, work, low, high):
+    """The kernel's own counters: one that wants a core and gets a fifth is stopped in nearly every period."""
+    host = Host(1, f"paceline-test-{os.getpid()}", "10.77.0.1", cores=0.2)
+    quota.limit(host)
+    try:
+        process = subprocess.Popen(
+            ["sh", "-c", 'echo $$ > "$0"; exec "$1" -c "$2"', str(quota.join_file(host)), sys.executable, work],
+            env={**os.environ, "PACELINE_TAG": "s:t"},
+        )
+        try:
+            time.sleep(0.5)  # Python has started
+            sampler = Sampler(tmp_path, tag="s:t", node=0)
+            for _ in range(4):
+                sampler.look([(0, process.pid)])
+                time.sleep(0.5)
+            sampler.close()
+        finally:
+            process.kill()
+            process.wait()
+    finally:
+        quota.remove_group(Path(quota.join_file(host)).parent)
+    first, *_, last = telemetry(tmp_path)
+    wanted = last.periods - first.periods
+    assert low * wanted <= last.stopped_periods - first.stopped_periods <= high * max(wanted, 10)

@@ -26,7 +26,7 @@ from paceline.records import (
     Workload,
 )
 from paceline.store.telemetry_files import telemetry
-from paceline.telemetry import Use, share_over, throttling, use_of, use_over
+from paceline.telemetry import Use, limited, share_over, throttling, use_of, use_over
 
 TRIAL = plan_study(Study(Workload("module", "t"), workers=(2,))).trials[0]
 
@@ -97,6 +97,31 @@ def test_clocks_held_back_are_a_doubt_and_a_chosen_clock_is_not():
     assert "sw_power_cap" in doubt.message
     assert doubt.value == 1.0
     assert list(throttling(TRIAL.point, [used(*chosen, workers=1), used(*busy(0, 1.0), workers=1)])) == []
+
+
+def limit_samples(rank, stopped_every, *, period_s=0.1):
+    """A worker under a CPU limit, stopped in one of so many periods."""
+    counted = [round(s.t_s / period_s) for s in busy(rank, 0.5)]
+    return [
+        replace(s, periods=n, stopped_periods=n // stopped_every)
+        for s, n in zip(busy(rank, 0.5), counted, strict=True)
+    ]
+
+
+def test_a_limit_that_stops_a_worker_is_a_note_and_one_that_seldom_does_is_not():
+    often, seldom = limit_samples(0, 2), limit_samples(1, 20)
+    both = used(*often, *seldom)
+    assert both.stopped_ratio == pytest.approx(0.5, abs=0.03)
+    (note,) = limited(TRIAL.point, [both])
+    assert (note.id, note.level) == ("cpu-limit", "note")
+    assert "50%" in note.message
+    rare = used(*limit_samples(0, 20), workers=1)
+    assert rare.stopped_ratio == pytest.approx(0.05, abs=0.03)
+    assert list(limited(TRIAL.point, [rare, used(*busy(0, 1.0), workers=1)])) == []
+
+
+def test_few_periods_of_a_limit_tell_nothing():
+    assert used(*limit_samples(0, 2, period_s=1.0), workers=1).stopped_ratio is None
 
 
 def test_launches_that_know_a_quantity_give_its_estimate():

@@ -14,7 +14,7 @@ from paceline.check_noise import noise
 from paceline.curve import Launches
 from paceline.records import Finding, Profile, Sample, TrialResult
 from paceline.split import number
-from paceline.telemetry import throttling
+from paceline.telemetry import limited, throttling
 
 __all__ = ["study_findings", "worst_first"]
 
@@ -37,6 +37,7 @@ def study_findings(groups: Sequence[Launches], profiles: Sequence[Profile]) -> t
             found += limits(group, profile)
             found += agent_troubles(group, profile)
             found += throttling(group.point, group.uses)
+            found += limited(group.point, group.uses)
     found += slower_computing(profiles)
     found = _without_parts(found, list(shorter_computing(profiles)))
     found += _horovod(groups)

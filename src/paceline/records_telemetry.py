@@ -23,6 +23,8 @@ class Telemetry:
     power_watts: float | None = None
     throttled: tuple[str, ...] = ()  # why the device held its clock back
     device: str | None = None
+    periods: int | None = None  # of its CPU limit (a container's), so far; None without one
+    stopped_periods: int | None = None  # in which the limit was used up before they ended
 
 
 @dataclass(frozen=True, slots=True)

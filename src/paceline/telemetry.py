@@ -6,6 +6,7 @@ gpu_memory_bytes  the largest worker's
 gpu_clock_ratio   clock / highest clock, on the slowest worker: a step is the slowest worker's
 power_watts       all devices together, each counted once
 throttled_ratio   share of device samples that name a reason for a lowered clock
+stopped_ratio     share of the periods of a CPU limit in which it stopped a worker, on the worker most stopped
 
 CPU seconds are a counter, read once or twice a second: its rise over the measured steps is interpolated between the
 samples around them. Steps that the samples cover for less than half tell nothing.
@@ -22,9 +23,11 @@ from paceline.records import Estimate, Finding, Point, Telemetry, TrialResult
 from paceline.stats import estimate
 from paceline.units import percent_text
 
-__all__ = ["Use", "share_over", "throttling", "use_of", "use_over"]
+__all__ = ["Use", "limited", "share_over", "throttling", "use_of", "use_over"]
 
 THROTTLED_RATIO = 0.05
+STOPPED_RATIO = 0.1
+_FEWEST_PERIODS = 10
 _SETTINGS = ("applications_clocks", "display_clocks")  # chosen by somebody, not held back
 
 
@@ -39,6 +42,7 @@ class Use:
     power_watts: float | None = None
     throttled_ratio: float | None = None
     reasons: tuple[str, ...] = ()  # why clocks were held back, the commonest first
+    stopped_ratio: float | None = None
 
 
 def use_of(result: TrialResult, *, warmup: int, steps: int) -> Use | None:
@@ -65,6 +69,7 @@ def use_of(result: TrialResult, *, warmup: int, steps: int) -> Use | None:
         power_watts=_power_watts(inside),
         throttled_ratio=_throttled_ratio(inside),
         reasons=tuple(reason for reason, _ in Counter(held).most_common()),
+        stopped_ratio=max((r for s in inside.values() if (r := _stopped_ratio(s)) is not None), default=None),
     )
 
 
@@ -94,6 +99,22 @@ def throttling(point: Point, uses: Sequence[Use]) -> Iterator[Finding]:
             value=max(shares),
             threshold=THROTTLED_RATIO,
             hint="look at cooling and power limits (nvidia-smi -q -d PERFORMANCE), then repeat",
+        )
+
+
+def limited(point: Point, uses: Sequence[Use]) -> Iterator[Finding]:
+    """Workers that their CPU limit stopped while steps were measured."""
+    shares = [use.stopped_ratio for use in uses if use.stopped_ratio is not None]
+    if shares and max(shares) > STOPPED_RATIO:
+        yield Finding(
+            "cpu-limit",
+            "note",
+            f"{point.id}: a CPU limit stopped a worker in {percent_text(max(shares))} of the limit's periods: it "
+            "computes no faster than the limit lets it, and while it stands still all others wait for its part of an "
+            "exchange",
+            value=max(shares),
+            threshold=STOPPED_RATIO,
+            hint="raise the limit of the container (docker --cpus, resources.limits.cpu), or take fewer threads",
         )
 
 
@@ -135,6 +156,17 @@ def _cpu_at(samples: Sequence[Telemetry], t_s: float) -> float:
     left, right = samples[after - 1], samples[after]
     share = (t_s - left.t_s) / (right.t_s - left.t_s) if right.t_s > left.t_s else 1.0
     return left.cpu_s + share * (right.cpu_s - left.cpu_s)
+
+
+def _stopped_ratio(samples: Sequence[Telemetry]) -> float | None:
+    """Of a limit's periods between the first and the last sample, those in which it stopped the worker."""
+    known = [(s.periods, s.stopped_periods) for s in samples if s.periods is not None]
+    if not known:
+        return None
+    (first, stopped_then), (last, stopped) = known[0], known[-1]
+    if last - first < _FEWEST_PERIODS or stopped is None or stopped_then is None:
+        return None
+    return (stopped - stopped_then) / (last - first)
 
 
 def _means(

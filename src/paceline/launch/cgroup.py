@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path, PurePosixPath
 
-__all__ = ["quota_cores", "root_group"]
+__all__ = ["limiting_group", "periods", "quota_cores", "root_group"]
 
 _MOUNTS, _OWN = Path("/proc/self/mounts"), Path("/proc/self/cgroup")
 
@@ -33,13 +33,32 @@ def root_group(mounts: Path = _MOUNTS) -> tuple[Path, int] | None:
 
 def quota_cores(mounts: Path = _MOUNTS, membership: Path = _OWN) -> float | None:
     """How many cores' time a process may use by the quotas of its groups; None where none is set or known."""
+    return min((quota for quota, _ in _quotas(mounts, membership)), default=None)
+
+
+def limiting_group(mounts: Path = _MOUNTS, membership: Path = _OWN) -> Path | None:
+    """Of a process's groups the one whose quota is the least; None where none is set or known."""
+    return min(_quotas(mounts, membership), default=(0.0, None))[1]
+
+
+def periods(group: Path) -> tuple[int, int] | None:
+    """So far, the periods in which the group wanted to run, and those in which its quota was used up before the end."""
+    try:
+        told = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+        return int(told["nr_periods"]), int(told["nr_throttled"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _quotas(mounts: Path, membership: Path) -> list[tuple[float, Path]]:
+    """Every quota that holds a process, and its group."""
     root = root_group(mounts)
     if root is None:
-        return None
+        return []
     mount, version = root
     own = PurePosixPath(_path_of(membership, version).lstrip("/"))
-    found = [_quota(mount / group, version) for group in (own, *own.parents)]
-    return min((quota for quota in found if quota is not None), default=None)
+    found = [(_quota(mount / group, version), mount / group) for group in (own, *own.parents)]
+    return [(quota, group) for quota, group in found if quota is not None]
 
 
 def _path_of(membership: Path, version: int) -> str:

@@ -19,6 +19,7 @@ from typing import TextIO
 
 import psutil
 
+from paceline.launch.cgroup import limiting_group, periods
 from paceline.launch.nvml import Devices, DeviceUse, devices
 from paceline.launch.processes import cores_of
 
@@ -86,6 +87,7 @@ class Sampler:
             "t_s": round(time.monotonic(), 4),
             "cpu_s": round(cpu_s, 3),
             "rss_bytes": rss_bytes,
+            **worker.limited(),
             **asdict(device or DeviceUse()),
         }
         file.write(json.dumps(line) + "\n")
@@ -100,6 +102,7 @@ class _Worker:
         self.environment = environment
         self._children: list[psutil.Process] = []
         self._looks = 0
+        self._limit = limiting_group(membership=Path(f"/proc/{process.pid}/cgroup"))
 
     def use(self) -> tuple[float, int]:
         """CPU seconds so far and resident bytes now, of all of them."""
@@ -118,6 +121,12 @@ class _Worker:
                 cpu_s += own.user + own.system
                 rss_bytes += child.memory_info().rss
         return cpu_s, rss_bytes
+
+
+    def limited(self) -> dict[str, int]:
+        """The periods of its CPU limit so far, and those in which that stopped it; nothing where it has no limit."""
+        counted = None if self._limit is None else periods(self._limit)
+        return {} if counted is None else {"periods": counted[0], "stopped_periods": counted[1]}
 
 
 def _worker_of(pid: int, tag: str, node: int) -> _Worker | None:

@@ -52,7 +52,14 @@ def _sample(line: Mapping[str, object], node: int, cores: float) -> Telemetry | 
         power_watts=_number(line.get("power_watts")),
         throttled=tuple(map(str, throttled)) if isinstance(throttled, list) else (),
         device=str(line["device"]) if line.get("device") is not None else None,
+        periods=_count(line.get("periods")),
+        stopped_periods=_count(line.get("stopped_periods")),
     )
+
+
+def _count(value: object) -> int | None:
+    found = _number(value)
+    return None if found is None else int(found)
 
 
 def _number(value: object) -> float | None:
