@@ -176,7 +176,14 @@ def test_a_worker_that_its_limit_stops_is_seen_from_outside(tmp_path, work, low,
     quota.limit(host)
     try:
         process = subprocess.Popen(
-            ["sh", "-c", 'echo $$ > "$0"; exec "$1" -c "$2"', str(quota.join_file(host)), sys.executable, work],
+            [
+                "sh",
+                "-c",
+                'echo $$ > "$0"; exec "$1" -c "$2"',
+                str(quota.join_file(host)),
+                sys.executable,
+                work,
+            ],
             env={**os.environ, "PACELINE_TAG": "s:t"},
         )
         try:

@@ -77,6 +77,16 @@ def test_what_hides_takes_its_share_of_busy_cores(busy, buckets, hidden_s):
     assert with_it - without == pytest.approx(0.55 * 0.4 * hidden_s, abs=0.0008)
 
 
+def test_what_busy_cores_lose_is_not_known_well_and_the_interval_says_so():
+    carrying = replace(LINK, cores_s_per_byte=0.4 / (10.0 * MB))
+    one = profile((1.0, 0.15), (0.5, 0.3), cpu_ratio=1.0)
+    halves = [
+        np.log(found.high / found.low) / 2 for found in (foreseen(one, 2), foreseen(one, 2, (carrying,)))
+    ]
+    lost_ratio = 0.022 / foreseen(one, 2, (carrying,)).value
+    assert halves[1] == pytest.approx(np.hypot(halves[0], 1.645 * 0.73 * lost_ratio), rel=0.1)
+
+
 def test_half_the_bytes_and_a_faster_link_take_what_they_carry():
     carrying = replace(LINK, cores_s_per_byte=0.4 / (10.0 * MB))
     one = profile((1.0, 0.15), (0.5, 0.3), cpu_ratio=1.0)

@@ -26,7 +26,9 @@ def cells_of(run: Path) -> dict:
     for line in (run / "raw.jsonl").open():
         row = json.loads(line)
         if row["kind"] == "cell" and row["launch"] in CORES:
-            found[row["launch"], row["stage"], row["network"], row["cap_mb"]][not row.get("alone")].append(row)
+            found[row["launch"], row["stage"], row["network"], row["cap_mb"]][not row.get("alone")].append(
+                row
+            )
     return {cell: both for cell, both in found.items() if all(both)}
 
 
@@ -35,9 +37,17 @@ def over(rows: list, value) -> float:
     return fmean(each for row in rows for worker in row["workers"] for each in value(worker))
 
 
+def own(worker: dict) -> list[float]:
+    """What a worker computed in every step."""
+    return [step - wait for step, wait in zip(worker["steps_s"], worker["waits_s"], strict=True)]
+
+
 def main() -> None:
     """A line for every run, launch and cap."""
-    print("| run | launch | cap | cells | computed longer | if all of it | hidden | ns per byte |\n|" + "---|" * 8)
+    print(
+        "| run | launch | cap | cells | computed longer | if all of it | hidden | ns per byte |\n|"
+        + "---|" * 8
+    )
     for run in RUNS:
         groups = defaultdict(list)
         for (launch, stage, _, cap), (alone, trained) in cells_of(run).items():
@@ -45,18 +55,15 @@ def main() -> None:
             carried = 2 * (workers - 1) / workers * trained[0]["bytes"]
             move_s = carried * 8e-6 / float(stage.removesuffix("mbit"))
             alone_s = over(alone, lambda w: w["steps_s"])
-            own_s = over(trained, lambda w: [s - x for s, x in zip(w["steps_s"], w["waits_s"], strict=True)])
-            steps = [
-                [s - x for s, x in zip(w["steps_s"], w["waits_s"], strict=True)] for r in trained for w in [*r["workers"]]
-            ]
+            own_s = over(trained, own)
             slowest_s = fmean(
-                max(step)
-                for k in range(0, len(steps), workers)
-                for step in zip(*steps[k : k + workers], strict=True)
+                max(step) for row in trained for step in zip(*map(own, row["workers"]), strict=True)
             )
             shown_s = over(trained, lambda w: w["steps_s"]) - slowest_s
             hidden = min(1.0, max(0.0, 1 - shown_s / move_s))
-            cpu_s = over(trained, lambda w: [w["cpu_s_per_step"]]) - over(alone, lambda w: [w["cpu_s_per_step"]])
+            cpu_s = over(trained, lambda w: [w["cpu_s_per_step"]]) - over(
+                alone, lambda w: [w["cpu_s_per_step"]]
+            )
             groups[launch, cap].append((own_s / alone_s - 1, hidden, carried, cpu_s, alone_s))
         for launch in sorted({launch for launch, _ in groups}):
             mine = [cell for key, cells in groups.items() if key[0] == launch for cell in cells]
@@ -64,9 +71,11 @@ def main() -> None:
             for cap in sorted(cap for name, cap in groups if name == launch):
                 cells = groups[launch, cap]
                 whole = fmean(h * per_byte * carried / CORES[launch] / a for _, h, carried, _, a in cells)
+                longer, hidden = (fmean(cell[k] for cell in cells) for k in (0, 1))
+                whole = whole if CORES[launch] < 1 else 0.0
                 print(
-                    f"| {run.name} | {launch} | {cap} MB | {len(cells)} | {fmean(c[0] for c in cells):+.1%} | "
-                    f"{whole if CORES[launch] < 1 else 0:+.1%} | {fmean(c[1] for c in cells):.0%} | {per_byte * 1e9:.1f} |"
+                    f"| {run.name} | {launch} | {cap} MB | {len(cells)} | {longer:+.1%} | {whole:+.1%} | {hidden:.0%} | "
+                    f"{per_byte * 1e9:.1f} |"
                 )
 
 

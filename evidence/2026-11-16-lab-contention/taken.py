@@ -12,8 +12,9 @@ from statistics import fmean
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1] / "benchmarks"), str(HERE.parents[1] / "src")]
 
-import lab_foresee  # noqa: E402
 from contention import BEFORE, STEADY  # noqa: E402
+
+import lab_foresee  # noqa: E402
 from lab_cells import SECOND  # noqa: E402
 from lab_rounds import TASK, cell_of, full_name, over_rounds  # noqa: E402
 from paceline import step_law  # noqa: E402
@@ -53,4 +54,7 @@ for taken in (0.0, 0.55, 0.8, 1.0):
         one = [error for cap, error in cells if cap >= 2]
         errors += [error for _, error in cells]
         said.append(f"{fmean(abs(e) for _, e in cells):.1%} ({fmean(small):+.1%}, {fmean(one):+.1%})")
-    print(f"| {taken} | " + " | ".join(said) + f" | {fmean(map(abs, errors)):.1%} ({fmean(errors):+.1%}) |", flush=True)
+    print(
+        f"| {taken} | " + " | ".join(said) + f" | {fmean(map(abs, errors)):.1%} ({fmean(errors):+.1%}) |",
+        flush=True,
+    )

@@ -34,6 +34,7 @@ _SEEN_SD, _BUSY_SD = 0.002, 0.015
 _FREE_RATIO = 0.5
 _BOTH_SD = 0.1
 _UNSTEADY = 0.75
+_TAKEN_SD = 0.73  # of what computing loses to a hidden exchange: runs of the laboratory said 0.55 ± 0.4 of its CPU time
 _GROWTH = 0.1
 _HALF = 4  # workers that one socket or switch of a node holds
 _LOST_AGAIN, _MOST_LOST_SD = 2.0, 0.4
@@ -61,6 +62,7 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
         _second_half(law, settings, rows),
         _both_count(law, rows),
         _unsteady(law, rows),
+        _contended(law, rows),
     )
     spread = np.sqrt(sum(part**2 for part in parts))
     even = ndtri((np.arange(_COPIES) + 0.5) / _COPIES)  # evenly spread quantiles: no luck in the discrepancy
@@ -264,6 +266,18 @@ def _unsteady(law: Law, rows: Rows) -> Array:
     Over several launches that evens out: a projection speaks of as many as the Profile had."""
     noise, launches = law.observed.noise_ratio or 0.0, max(1, law.observed.profiles[0].trials)
     return np.full(len(rows.workers), _UNSTEADY * noise / math.sqrt(launches) if noise > CALM else 0.0)
+
+
+def _contended(law: Law, rows: Rows) -> Array:
+    """What is foreseen that computing loses to the exchange is known to three quarters."""
+    overlap, member = law.observed.overlap, law.members[0]
+    if overlap is None or not overlap.carry_s:
+        return np.zeros(len(rows.workers))
+    with_it, without = (
+        sum(terms(member.theta[:1], rows, member.structure, each, law.practice))
+        for each in (overlap, replace(overlap, carry_s=0.0))
+    )
+    return np.asarray(_TAKEN_SD * (1.0 - without / with_it)[0])
 
 
 def _both_count(law: Law, rows: Rows) -> Array:

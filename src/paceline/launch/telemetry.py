@@ -122,7 +122,6 @@ class _Worker:
                 rss_bytes += child.memory_info().rss
         return cpu_s, rss_bytes
 
-
     def limited(self) -> dict[str, int]:
         """The periods of its CPU limit so far, and those in which that stopped it; nothing where it has no limit."""
         counted = None if self._limit is None else periods(self._limit)
