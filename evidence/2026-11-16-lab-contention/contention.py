@@ -74,8 +74,8 @@ def main() -> None:
                 longer, hidden = (fmean(cell[k] for cell in cells) for k in (0, 1))
                 whole = whole if CORES[launch] < 1 else 0.0
                 print(
-                    f"| {run.name} | {launch} | {cap} MB | {len(cells)} | {longer:+.1%} | {whole:+.1%} | {hidden:.0%} | "
-                    f"{per_byte * 1e9:.1f} |"
+                    f"| {run.name} | {launch} | {cap} MB | {len(cells)} | {longer:+.1%} | {whole:+.1%} | "
+                    f"{hidden:.0%} | {per_byte * 1e9:.1f} |"
                 )
 
 
