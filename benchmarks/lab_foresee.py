@@ -140,7 +140,9 @@ def profile_of(row: Row) -> Profile:
 
 
 def scaled(profile: Profile, computing_s: float) -> Profile:
-    """The same training, its steps as long as this and steady; buckets are ready at the same share of it."""
+    """The same training, its steps as long as this and steady; buckets are ready at the same share of it.
+
+    What an exchange takes of the cores is in these steps already: cores that nothing is known of lose nothing."""
     assert profile.step_s is not None
     assert profile.backward_end_s is not None
     factor = computing_s / profile.step_s.value
@@ -151,6 +153,7 @@ def scaled(profile: Profile, computing_s: float) -> Profile:
         buckets=tuple(replace(bucket, ready_s=bucket.ready_s * factor) for bucket in profile.buckets),
         backward_end_s=profile.backward_end_s * factor,
         step_noise_s=Estimate(0.0),
+        cpu_ratio=None,
     )
 
 

@@ -206,7 +206,7 @@ def test_two_workers_on_this_machine_have_a_link(probed_study):
     assert link["unidentified"][0] == "fixed_s"
     assert {row["op"] for row in link["rows"]} == {"all_reduce", "all_gather", "reduce_scatter"}
     assert all(row["seconds"]["n"] >= 5 for row in link["rows"])
-    assert 0.01 < link["cores_s_per_byte"] * link["bytes_per_s"]["value"] < 1.5  # both workers, of all cores
+    assert 1e-11 < link["cores_s_per_byte"] < 1e-7
     assert processes_of(folder) == []
 
 

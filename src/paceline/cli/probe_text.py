@@ -51,9 +51,8 @@ def _link_lines(link: LinkProbe) -> Iterator[str]:
     else:
         yield f"  bandwidth {rate_range_text(link.bytes_per_s)}"
     yield f"  latency   {duration_range_text(link.latency_s)} per hop, {fixed}"
-    if link.cores_s_per_byte is not None and "bytes_per_s" not in link.unidentified:
-        share = percent_text(min(1.0, link.cores_s_per_byte * link.bytes_per_s.value))
-        yield f"  cores     {share} of a node's are busy while it carries that"
+    if link.cores_s_per_byte is not None:
+        yield f"  cores     those of a node are busy with a GB for {duration_text(1e9 * link.cores_s_per_byte)}"
     if link.spec_bytes_per_s:
         share = percent_text(link.bytes_per_s.value / link.spec_bytes_per_s)
         least = "at least " if "bytes_per_s" in link.unidentified else ""

@@ -14,7 +14,7 @@ from paceline.records import Analysis, LinkProbe
 from paceline.report.cells import UNKNOWN, quantity_text, without_dull
 from paceline.report.document import Column, Figure, Spec, Table
 from paceline.report.theme import BYTES_LABEL, COLOURS, INK, MUTED, colour, toggled, whole
-from paceline.units import bytes_text, duration_text, estimate_text, percent_text, rate_text
+from paceline.units import bytes_text, duration_text, estimate_text, rate_text
 
 __all__ = ["device_table", "link_figure", "link_table"]
 
@@ -103,7 +103,7 @@ def link_table(analysis: Analysis) -> Table | None:
             str(link.workers),
             quantity_text(link.latency_s, duration_text),
             _bandwidth_text(link),
-            _cores_text(link),
+            UNKNOWN if link.cores_s_per_byte is None else duration_text(1e9 * link.cores_s_per_byte),
             UNKNOWN if link.spec_bytes_per_s is None else rate_text(link.spec_bytes_per_s),
             link.spec or UNKNOWN,
         )
@@ -115,7 +115,7 @@ def link_table(analysis: Analysis) -> Table | None:
         Column("workers"),
         Column("latency per hop"),
         Column("bandwidth"),
-        Column("cores busy with it"),
+        Column("cores busy per GB"),
         Column("specification"),
         Column("of", number=False),
     )
@@ -128,13 +128,6 @@ def _bandwidth_text(link: LinkProbe) -> str:
     if "bytes_per_s" in link.unidentified:
         return f"at least {rate_text(link.bytes_per_s.value)}"
     return quantity_text(link.bytes_per_s, rate_text)
-
-
-def _cores_text(link: LinkProbe) -> str:
-    """What carrying at that bandwidth takes of a node's cores, where both are known."""
-    if link.cores_s_per_byte is None or "bytes_per_s" in link.unidentified:
-        return UNKNOWN
-    return percent_text(min(1.0, link.cores_s_per_byte * link.bytes_per_s.value))
 
 
 def device_table(analysis: Analysis) -> Table | None:
