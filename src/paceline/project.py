@@ -269,15 +269,15 @@ def _unsteady(law: Law, rows: Rows) -> Array:
 
 
 def _contended(law: Law, rows: Rows) -> Array:
-    """What is foreseen that computing loses to the exchange is known to three quarters."""
+    """What computing is foreseen to lose to a hidden exchange may be three quarters more or less."""
     overlap, member = law.observed.overlap, law.members[0]
     if overlap is None or not overlap.carry_s:
         return np.zeros(len(rows.workers))
     with_it, without = (
-        sum(terms(member.theta[:1], rows, member.structure, each, law.practice))
+        log_time(member.theta[:1], rows, member.structure, each, law.practice)[0][0]
         for each in (overlap, replace(overlap, carry_s=0.0))
     )
-    return np.asarray(_TAKEN_SD * (1.0 - without / with_it)[0])
+    return np.asarray(_TAKEN_SD * (with_it - without))
 
 
 def _both_count(law: Law, rows: Rows) -> Array:
