@@ -114,7 +114,7 @@ def limited(point: Point, uses: Sequence[Use]) -> Iterator[Finding]:
             "exchange",
             value=max(shares),
             threshold=STOPPED_RATIO,
-            hint="raise the limit of the container (docker --cpus, resources.limits.cpu), or take fewer threads",
+            hint="raise the limit (docker --cpus, resources.limits.cpu, --cpu of a laboratory), or take fewer threads",
         )
 
 

@@ -52,7 +52,7 @@ def _link_lines(link: LinkProbe) -> Iterator[str]:
         yield f"  bandwidth {rate_range_text(link.bytes_per_s)}"
     yield f"  latency   {duration_range_text(link.latency_s)} per hop, {fixed}"
     if link.cores_s_per_byte is not None:
-        yield f"  cores     those of a node are busy with a GB for {duration_text(1e9 * link.cores_s_per_byte)}"
+        yield f"  cores     a GB keeps those of a node busy for {duration_text(1e9 * link.cores_s_per_byte)}"
     if link.spec_bytes_per_s:
         share = percent_text(link.bytes_per_s.value / link.spec_bytes_per_s)
         least = "at least " if "bytes_per_s" in link.unidentified else ""
