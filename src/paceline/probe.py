@@ -15,7 +15,7 @@ from statistics import median
 
 from paceline.errors import StudyError
 from paceline.records import DeviceProbe, DeviceRate, Estimate, Probe, ProbeTime, SteadyProbe, TrialResult
-from paceline.split import cores_of, number
+from paceline.split import core_time, cores_of, number
 from paceline.stats import estimate
 
 __all__ = [
@@ -126,15 +126,10 @@ def _time(record: Data, workers: int, nodes: int, places: Sequence[tuple[str, fl
 
 def _places(workers: Sequence[Data]) -> list[tuple[str, float]]:
     """The node of every worker, by rank, and the cores that it may use there; nothing where one is unknown."""
-    found = {}
-    for record in workers:
-        cpus, quota = number(record, "cpus"), number(record, "cpu_quota")
-        if cpus:
-            found[number(record, "rank")] = (
-                str(record.get("node")),
-                cpus if quota is None else min(cpus, quota),
-            )
-    return [found[rank] for rank in range(len(workers))] if set(found) == set(range(len(workers))) else []
+    cores = {
+        number(w, "rank"): (str(w.get("node")), time) for w in workers if (time := core_time(w)) is not None
+    }
+    return [cores[rank] for rank in range(len(workers))] if set(cores) == set(range(len(workers))) else []
 
 
 def _cores_s(cpu_s: object, places: Sequence[tuple[str, float]]) -> float | None:

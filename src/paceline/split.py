@@ -235,11 +235,17 @@ def _bucket_cap_bytes(workers: Sequence[WorkerRecord]) -> float | None:
 
 
 def cores_of(manifest: Mapping[str, object]) -> int | None:
-    """The cores that a worker may use: those it may run on, or as many as its container's quota pays for."""
+    """The whole cores that a worker may use, one at least."""
+    cores = core_time(manifest)
+    return None if cores is None else max(1, int(cores))
+
+
+def core_time(manifest: Mapping[str, object]) -> float | None:
+    """How many cores' time a worker may use: those it may run on, or what its container's quota pays for."""
     cpus, quota = number(manifest, "cpus"), number(manifest, "cpu_quota")
     if cpus is None or cpus < 1:
         return None
-    return int(cpus) if quota is None else max(1, min(int(cpus), int(quota)))
+    return cpus if quota is None else min(cpus, quota)
 
 
 def number(mapping: Mapping[str, object], key: str) -> float | None:

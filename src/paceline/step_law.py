@@ -176,10 +176,9 @@ def _lost_s(overlap: Overlap, rows: Rows, move: Array, hidden: Array) -> Array:
     """τ χ h: what computing loses to the exchange that hides under it, where both want the same cores."""
     alone = (rows.nodes > 1) & (rows.per_node == 1)
     ring = 2 * (rows.workers - 1) / rows.workers
-    wanted = np.minimum(
-        1.0, overlap.carry_s * ring / np.maximum(move, np.finfo(float).tiny)
-    )  # while it moves
-    short = np.clip(overlap.busy_ratio + wanted - 1.0, 0.0, wanted)
+    wanted = overlap.carry_s * ring / np.maximum(move, np.finfo(float).tiny)  # of the cores, while it moves
+    both = overlap.busy_ratio + np.minimum(1.0, wanted)
+    short = np.clip(both - 1.0, 0.0, wanted)
     return np.asarray(_TAKEN * short * np.clip(hidden, 0.0, move) * alone)
 
 

@@ -19,7 +19,7 @@ def telemetry(trial: Path) -> tuple[Telemetry, ...]:
         node, cores = 0, 1.0
         for line in json_lines(path):
             if line.get("record") == "header":
-                node, cores = int(_number(line.get("node")) or 0), _number(line.get("cores")) or 1.0
+                node, cores = _count(line.get("node")) or 0, _number(line.get("cores")) or 1.0
             elif line.get("record") == "worker":
                 sample = _sample(line, node, cores)
                 found += [sample] if sample is not None else []
@@ -38,16 +38,16 @@ def _sample(line: Mapping[str, object], node: int, cores: float) -> Telemetry | 
     rank, t_s, cpu_s = (_number(line.get(name)) for name in ("rank", "t_s", "cpu_s"))
     if rank is None or t_s is None or cpu_s is None:
         return None
-    memory, throttled = _number(line.get("gpu_memory_bytes")), line.get("throttled")
+    throttled = line.get("throttled")
     return Telemetry(
         rank=int(rank),
         node=node,
         t_s=t_s,
         cpu_s=cpu_s,
-        rss_bytes=int(_number(line.get("rss_bytes")) or 0),
+        rss_bytes=_count(line.get("rss_bytes")) or 0,
         node_cores=cores,
         gpu_ratio=_number(line.get("gpu_ratio")),
-        gpu_memory_bytes=None if memory is None else int(memory),
+        gpu_memory_bytes=_count(line.get("gpu_memory_bytes")),
         gpu_clock_ratio=_number(line.get("gpu_clock_ratio")),
         power_watts=_number(line.get("power_watts")),
         throttled=tuple(map(str, throttled)) if isinstance(throttled, list) else (),
