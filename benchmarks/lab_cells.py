@@ -69,13 +69,13 @@ SETS = {"first": FIRST, "second": SECOND}
 SEEDS = [[34 * KB, 1 / 18]] * 18
 LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.03, 0.12, 25), (50, 110), (0.07, 0.22), "2ms"
 LATE_RATIO = 1.5
-REAL = ("real-dilated", "real-attention", "real-waist")
+REAL = ("real-mixer", "real-grouped", "real-funnel")
 ROUNDS, ROUND_STEPS = 8, 6
-REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.55, 16), (70, 210), 0.25
-EIGHTH_RATES_MBIT, EIGHTH_CORES = (60, 160), 0.125
-OWN = ("own-strided", "own-gated", "own-maxout")
-OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.5, 5), (220, 380), 2
-STEADY_S = 40.0  # for every rate, as `paceline probe --seconds 160` would
+REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.45, 12), (80, 190), 0.25
+EIGHTH_RATES_MBIT, EIGHTH_CORES = (70, 140), 0.125
+OWN = ("own-residual", "own-highway", "own-mixer")
+OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.4, 8), (200, 420), 2
+STEADY_S = BESIDE_S = 40.0  # for every rate, as `paceline probe --seconds 160` would
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
 LAG_PROBE_SIZES = (1024, 8192, 32_768, 131_072, 524_288, 1_048_576)
 
@@ -204,7 +204,8 @@ def _computing(
         pairs = [pair for k in range(ROUNDS) for pair in zip(grid(k, alone=True), grid(k), strict=True)]
         return tuple((rate, (task,)) for pair in pairs for task in pair)
 
-    pair = tuple((rate, ({**probe(rate), "steady_s": STEADY_S}, *grid(0))) for rate in rates)
+    looked = {"steady_s": STEADY_S, "beside_s": BESIDE_S}
+    pair = tuple((rate, ({**probe(rate), **looked}, *grid(0))) for rate in rates)
     every = tuple(stage for rate in rates for stage in rounds(rate))
     return [Launch(f"{kind}2", 2, 1, pair, cpu=cpu, cores=cores)], [
         Launch(f"{kind}{count}", count, 1, every, cpu=cpu, cores=cores) for count in hosts

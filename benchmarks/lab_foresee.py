@@ -18,6 +18,7 @@ from paceline.answers import Ask, Cluster, answers
 from paceline.baselines import baseline_times
 from paceline.links_probe import link_from_probe
 from paceline.observe import Setting
+from paceline.probe import beside_from
 from paceline.records import BucketReady, Estimate, LinkProbe, Point, ProbeTime, Profile, SteadyProbe
 from paceline.stats import deviation, estimate
 from paceline.whatif import NO_CHANGE, change_from
@@ -54,9 +55,12 @@ def predictions_for(
         else:
             row = trained[one, "unshaped", *name_of(task)]
         profiles = [profile_of(row)]
-        cluster = Cluster(backend="gloo", probes=tuple(known), steady=steady[two])
         if computing_s is not None:
             profiles = [scaled(profiles[0], computing_s(task))]
+            known = [
+                replace(each, cores_s_per_byte=None) for each in known
+            ]  # what that loses is in the steps already
+        cluster = Cluster(backend="gloo", probes=tuple(known), steady=steady[two])
         pair = trained.get((two, task["stage"], *name_of(task)))
         if task.get("late"):
             pair = trained["late2", task["stage"], *name_of(task)]
@@ -140,9 +144,7 @@ def profile_of(row: Row) -> Profile:
 
 
 def scaled(profile: Profile, computing_s: float) -> Profile:
-    """The same training, its steps as long as this and steady; buckets are ready at the same share of it.
-
-    What an exchange takes of the cores is in these steps already: cores that nothing is known of lose nothing."""
+    """The same training, its steps as long as this and steady; buckets are ready at the same share of it."""
     assert profile.step_s is not None
     assert profile.backward_end_s is not None
     factor = computing_s / profile.step_s.value
@@ -153,7 +155,6 @@ def scaled(profile: Profile, computing_s: float) -> Profile:
         buckets=tuple(replace(bucket, ready_s=bucket.ready_s * factor) for bucket in profile.buckets),
         backward_end_s=profile.backward_end_s * factor,
         step_noise_s=Estimate(0.0),
-        cpu_ratio=None,
     )
 
 
@@ -223,7 +224,8 @@ def link(row: Row) -> LinkProbe:
         for r in row["rows"]
         if r["record"] == "row"
     ]
-    return link_from_probe(times)
+    beside = [beside_from(r, 2, nodes) for r in row["rows"] if r["record"] == "beside"]
+    return link_from_probe(times, beside=beside)
 
 
 def steady_probes(raw: list[Row], launch: str) -> tuple[SteadyProbe, ...]:

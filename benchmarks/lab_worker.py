@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from paceline_agent.probe import steadiness, sweep
+from paceline_agent.probe import beside_computing, steadiness, sweep
 from paceline_agent.timeline import Timeline
 
 WARM = 2  # DDP rebuilds its buckets after the first step
@@ -63,75 +63,80 @@ class Sleeping(torch.nn.Module):
 def real_network(name):
     """Small networks that really compute, and a batch for them: gradients of 2 to 5 MB, steps of 0.1 to 0.3 s."""
     torch.manual_seed(0)
-    if name == "real-dilated":
-        body = [Dilated(160, 2**depth) for depth in range(6)]
-        return torch.nn.Sequential(*body, torch.nn.Conv1d(160, 256, 3)), torch.randn(28, 160, 128)
-    if name == "real-attention":
-        body = [Attention(160, 5, 480) for _ in range(3)]
-        return torch.nn.Sequential(*body, torch.nn.Linear(160, 320)), torch.randn(30, 64, 160)
-    if name == "real-waist":
+    if name == "real-mixer":
+        body = [Mixer(64, 192, 384) for _ in range(5)]
+        return torch.nn.Sequential(*body, torch.nn.Linear(192, 288)), torch.randn(24, 64, 192)
+    if name == "real-grouped":
+        body = [Grouped(256, 4) for _ in range(6)]
+        head = [torch.nn.Flatten(), torch.nn.Linear(256 * 8, 176)]
+        return torch.nn.Sequential(*body, torch.nn.AdaptiveAvgPool1d(8), *head), torch.randn(30, 256, 96)
+    if name == "real-funnel":
         body = []
-        for before, after in pairwise([640, 384, 160, 384, 640]):
-            body += [torch.nn.Linear(before, after), torch.nn.Tanh()]
-        return torch.nn.Sequential(*body), torch.randn(3400, 640)
-    if name == "own-strided":
-        body = []
-        for before, after in pairwise([8, 48, 96, 160]):
-            body += [torch.nn.Conv2d(before, after, 3, stride=2, padding=1), torch.nn.SiLU()]
-        head = [torch.nn.Flatten(), torch.nn.Linear(4000, 160)]
-        return torch.nn.Sequential(*body, *head), torch.randn(56, 8, 40, 40)
-    if name == "own-gated":
-        return torch.nn.Sequential(*(Gated(208, 400) for _ in range(3))), torch.randn(1200, 208)
-    return torch.nn.Sequential(Maxout(400, 300), Maxout(300, 400), Maxout(400, 96)), torch.randn(1800, 400)
+        for before, after in pairwise([1200, 560, 400, 288, 192, 96]):
+            body += [torch.nn.Linear(before, after), torch.nn.GELU()]
+        return torch.nn.Sequential(*body), torch.randn(2000, 1200)
+    if name == "own-residual":
+        body = [Residual(72) for _ in range(3)]
+        head = [torch.nn.Flatten(), torch.nn.Linear(72 * 100, 80)]
+        first = torch.nn.Conv2d(6, 72, 3, stride=2, padding=1)
+        return torch.nn.Sequential(first, *body, torch.nn.AdaptiveAvgPool2d(10), *head), torch.randn(
+            24, 6, 32, 32
+        )
+    if name == "own-highway":
+        body = [Highway(352) for _ in range(3)]
+        return torch.nn.Sequential(*body, torch.nn.Linear(352, 128)), torch.randn(1900, 352)
+    body = [Mixer(48, 208, 416) for _ in range(4)]
+    return torch.nn.Sequential(*body, torch.nn.Linear(208, 208)), torch.randn(22, 48, 208)
 
 
-class Dilated(torch.nn.Module):
-    """A convolution along a series, of places that lie apart, beside the input."""
+class Mixer(torch.nn.Module):
+    """What works across places, then what works on each, both beside the input."""
 
-    def __init__(self, channels, apart):
+    def __init__(self, places, width, hidden):
         super().__init__()
-        self.along = torch.nn.Conv1d(channels, channels, 3, padding=apart, dilation=apart)
-
-    def forward(self, x):
-        return x + torch.relu(self.along(x))
-
-
-class Attention(torch.nn.Module):
-    """What looks at all places, then what works on each."""
-
-    def __init__(self, width, heads, hidden):
-        super().__init__()
-        self.look = torch.nn.MultiheadAttention(width, heads, batch_first=True)
+        self.across = torch.nn.Linear(places, places)
         self.norm, self.up = torch.nn.LayerNorm(width), torch.nn.Linear(width, hidden)
         self.down = torch.nn.Linear(hidden, width)
 
     def forward(self, x):
-        x = x + self.look(x, x, x, need_weights=False)[0]
-        return x + self.down(torch.nn.functional.silu(self.up(self.norm(x))))
+        x = x + torch.relu(self.across(x.transpose(1, 2))).transpose(1, 2)
+        return x + self.down(torch.relu(self.up(self.norm(x))))
 
 
-class Gated(torch.nn.Module):
-    """What is let through, beside the input."""
+class Grouped(torch.nn.Module):
+    """Convolutions of channels in groups, then one that joins them, beside the input."""
 
-    def __init__(self, width, hidden):
+    def __init__(self, channels, groups):
         super().__init__()
-        self.norm, self.value = torch.nn.LayerNorm(width), torch.nn.Linear(width, hidden)
-        self.gate, self.down = torch.nn.Linear(width, hidden), torch.nn.Linear(hidden, width)
+        self.along = torch.nn.Conv1d(channels, channels, 3, padding=1, groups=groups)
+        self.join = torch.nn.Conv1d(channels, channels, 1)
 
     def forward(self, x):
-        y = self.norm(x)
-        return x + self.down(torch.sigmoid(self.gate(y)) * self.value(y))
+        return x + self.join(torch.relu(self.along(x)))
 
 
-class Maxout(torch.nn.Module):
-    """Of three linear layers the largest."""
+class Residual(torch.nn.Module):
+    """Two convolutions beside the input."""
 
-    def __init__(self, before, after):
+    def __init__(self, channels):
         super().__init__()
-        self.pieces = torch.nn.Linear(before, 3 * after)
+        self.first = torch.nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = torch.nn.Conv2d(channels, channels, 3, padding=1)
 
     def forward(self, x):
-        return self.pieces(x).unflatten(-1, (3, -1)).amax(-2)
+        return torch.relu(x + self.second(torch.relu(self.first(x))))
+
+
+class Highway(torch.nn.Module):
+    """A gate between the input and what was made of it."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.made, self.gate = torch.nn.Linear(width, width), torch.nn.Linear(width, width)
+
+    def forward(self, x):
+        open_ = torch.sigmoid(self.gate(x))
+        return open_ * torch.tanh(self.made(x)) + (1 - open_) * x
 
 
 def cell_result(cell, itself):
@@ -204,6 +209,8 @@ def probe_result(task):
     rows = [steadiness(task["steady_s"])] if task.get("steady_s") else []
     for records in sweep(task["sizes"], task["ops"], seconds=task["seconds"]):
         rows += [{"backend": "gloo", "device": "cpu", **record} for record in records]
+    if task.get("beside_s"):
+        rows += [row for records in beside_computing(task["sizes"], task["beside_s"]) for row in records]
     return {"rows": rows}
 
 

@@ -54,16 +54,18 @@ def with_steadiness(observed: Observed, cluster: Cluster) -> Observed:
 
 
 def with_contention(observed: Observed, between: LinkBelief | None) -> Observed:
-    """The measurements, and what a probe saw an exchange take of the cores that compute."""
+    """The measurements, and what a probe saw exchange and computing do to each other: cores, and waits for them."""
     overlap, first = observed.overlap, observed.profiles[0]
-    if between is None or between.cores_s_per_byte is None or overlap is None or first.cpu_ratio is None:
+    if between is None or overlap is None or first.cpu_ratio is None:
         return observed
+    busy_ratio = first.cpu_ratio.value * first.point.nodes / first.point.workers
     return replace(
         observed,
         overlap=replace(
             overlap,
-            busy_ratio=first.cpu_ratio.value * first.point.nodes / first.point.workers,
-            carry_s=between.cores_s_per_byte * (observed.gradient_bytes or 0.0),
+            busy_ratio=busy_ratio,
+            carry_s=(between.cores_s_per_byte or 0.0) * (observed.gradient_bytes or 0.0),
+            busy_hop_s=(between.busy_hop_s or 0.0) * min(1.0, busy_ratio),
         ),
     )
 

@@ -49,6 +49,7 @@ class LinkBelief:
     source: str
     probed: bool = False  # by collectives over the very backend that will carry the gradients
     cores_s_per_byte: float | None = None  # what a node's cores are busy for, all of them, to carry a byte
+    busy_hop_s: float | None = None  # by how much a hop takes longer while workers compute
 
 
 def measured(link: Link) -> LinkBelief:

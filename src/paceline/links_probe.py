@@ -21,7 +21,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean, median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from paceline.errors import UsageError
 from paceline.links import LinkBelief, measured
 from paceline.probe import OPS, bus_factor, rounds
-from paceline.records import Estimate, Link, LinkClass, LinkProbe, Probe, ProbeRow, ProbeTime
+from paceline.records import BesideTime, Estimate, Link, LinkClass, LinkProbe, Probe, ProbeRow, ProbeTime
 from paceline.stats import estimate, t_quantile
 
 __all__ = ["belief_of", "link_from_probe", "link_of", "link_probes", "probe_rows"]
@@ -61,7 +61,13 @@ def link_probes(probes: Sequence[Probe], *, seed: int = 0) -> tuple[LinkProbe, .
         source = ", ".join(dict.fromkeys(sources[backend, link]))
         inside = found.get((backend, "inside"))
         try:
-            fitted = link_from_probe(times[backend, link], inside=inside, source=source, seed=seed)
+            fitted = link_from_probe(
+                times[backend, link],
+                inside=inside,
+                source=source,
+                seed=seed,
+                beside=[b for p in probes for b in p.beside if (b.backend, _class(b)) == (backend, link)],
+            )
         except UsageError:
             continue
         found[backend, link] = fitted
@@ -74,6 +80,7 @@ def link_from_probe(
     inside: LinkProbe | None = None,
     source: str = "paceline probe",
     seed: int = 0,
+    beside: Sequence[BesideTime] = (),
 ) -> LinkProbe:
     """The Link behind times of one backend and one class. `inside`: what hops inside a node cost, where it is known."""
     usable = [t for t in times if t.workers > 1 and t.seconds > 0]
@@ -116,6 +123,7 @@ def link_from_probe(
         source=source,
         rows=rows,
         cores_s_per_byte=_cores_s_per_byte(fitted),
+        busy_hop_s=_busy_hop_s(beside),
     )
 
 
@@ -148,6 +156,7 @@ def belief_of(probe: LinkProbe) -> LinkBelief:
         latency_sd=min(1.0, max(latency_sd, _log_sd(probe.latency_s))),
         probed=known,
         cores_s_per_byte=probe.cores_s_per_byte,
+        busy_hop_s=None if probe.busy_hop_s is None else probe.busy_hop_s.value,
     )
 
 
@@ -158,6 +167,23 @@ def _cores_s_per_byte(times: Sequence[ProbeTime]) -> float | None:
         t.cores_s / (t.size_bytes * bus_factor(t.op, t.workers)) for t in moving if t.cores_s is not None
     ]
     return median(known) if known else None
+
+
+def _busy_hop_s(beside: Sequence[BesideTime]) -> Estimate | None:
+    """By how much a hop takes longer beside computing: every pass by itself, the mean over its sizes; none gains."""
+    passes: dict[tuple[int, int, int], list[float]] = defaultdict(list)
+    for time in beside:
+        hops = _hops("all_reduce", time.workers, time.nodes)
+        passes[time.workers, time.nodes, time.repeat].append((time.computing_s - time.waiting_s) / hops)
+    found = estimate([fmean(longer) for longer in passes.values()])
+    if found is None:
+        return None
+    return replace(
+        found,
+        value=max(0.0, found.value),
+        low=None if found.low is None else max(0.0, found.low),
+        high=None if found.high is None else max(0.0, found.high),
+    )
 
 
 def probe_rows(times: Sequence[ProbeTime]) -> tuple[ProbeRow, ...]:
@@ -203,7 +229,7 @@ def _key(time: ProbeTime) -> Key:
     return time.op, time.workers, time.nodes, time.size_bytes
 
 
-def _class(time: ProbeTime) -> LinkClass:
+def _class(time: ProbeTime | BesideTime) -> LinkClass:
     return "inside" if time.nodes == 1 else "between"
 
 

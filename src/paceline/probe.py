@@ -11,10 +11,19 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
 
 from paceline.errors import StudyError
-from paceline.records import DeviceProbe, DeviceRate, Estimate, Probe, ProbeTime, SteadyProbe, TrialResult
+from paceline.records import (
+    BesideTime,
+    DeviceProbe,
+    DeviceRate,
+    Estimate,
+    Probe,
+    ProbeTime,
+    SteadyProbe,
+    TrialResult,
+)
 from paceline.split import core_time, cores_of, number
 from paceline.stats import estimate
 
@@ -22,6 +31,7 @@ __all__ = [
     "BACKENDS",
     "LARGEST_BYTES",
     "OPS",
+    "beside_from",
     "bus_factor",
     "exchanged_bytes",
     "probe_from",
@@ -91,6 +101,7 @@ def probe_from(lines: Iterable[str], *, source: str = "paceline probe") -> Probe
             steady=next(
                 (_steady(r, nodes) for r in records if r.get("record") == "steady" and "seconds" in r), None
             ),
+            beside=tuple(beside_from(r, workers, nodes) for r in records if r.get("record") == "beside"),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StudyError(
@@ -122,6 +133,18 @@ def _time(record: Data, workers: int, nodes: int, places: Sequence[tuple[str, fl
         seconds=max(float(second) for second in seconds),
         cores_s=_cores_s(record.get("cpu_s"), places),
     )
+
+
+def beside_from(record: Data, workers: int, nodes: int) -> BesideTime:
+    """A line of one exchange beside waiting and beside computing."""
+    means = []
+    for name in ("waiting", "computing"):
+        seconds = record[name]
+        if not isinstance(seconds, list) or not seconds:
+            raise ValueError(f"{name} {seconds!r}")
+        means.append(fmean(float(second) for second in seconds))
+    size, repeat = (int(str(record[name])) for name in ("bytes", "repeat"))
+    return BesideTime(str(record["backend"]), workers, nodes, size, repeat, *means)
 
 
 def _places(workers: Sequence[Data]) -> list[tuple[str, float]]:

@@ -23,7 +23,7 @@ from paceline.fit import Law, Member
 from paceline.observe import Setting, rows_of
 from paceline.prior import CALM
 from paceline.records import Estimate, Projection
-from paceline.step_law import NAMES, Array, Rows, Structure, compute_s, done_s, exchange_s, log_time, terms
+from paceline.step_law import NAMES, Array, Rows, Structure, compute_s, exchange_s, log_time, shown_s, terms
 from paceline.units import duration_text, percent_text
 
 __all__ = ["Draws", "draws", "estimate_of", "projections"]
@@ -35,6 +35,9 @@ _FREE_RATIO = 0.5
 _BOTH_SD = 0.1
 _UNSTEADY = 0.75
 _TAKEN_SD = 0.73  # of what computing loses to a hidden exchange: runs of the laboratory said 0.55 ± 0.4 of its CPU time
+_BUSY_HOP_SD = (
+    0.5  # of what busy cores add to a hop: 4 and 8 hosts of the laboratory had 0.6 to 1.8 times that of 2
+)
 _GROWTH = 0.1
 _HALF = 4  # workers that one socket or switch of a node holds
 _LOST_AGAIN, _MOST_LOST_SD = 2.0, 0.4
@@ -184,7 +187,7 @@ def _alone(law: Law, best: Array, rows: Rows, structure: Structure) -> tuple[Arr
 
 
 def _late_bucket(law: Law, rows: Rows) -> str | None:
-    """Which bucket ends the step, where hooks saw them: argmax_j [R_j + C_j]."""
+    """Which bucket ends the step, where hooks saw them: the one of which most is left."""
     overlap = law.observed.overlap
     if overlap is None or rows.workers[0] < 2:
         return None
@@ -192,7 +195,7 @@ def _late_bucket(law: Law, rows: Rows) -> str | None:
     compute = compute_s(member.theta[:1], rows, member.structure.dilation)
     latency, move = exchange_s(member.theta[:1], rows, member.structure.algorithm)
     slowest = compute * (1.0 + rows.late_ratio)
-    j = int(np.argmax(done_s(overlap, slowest, latency, move, rows.workers)[:, 0, 0]))
+    j = int(np.argmax(shown_s(overlap, rows, slowest, latency, move)[:, 0, 0]))
     ready = duration_text(float(overlap.ready_ratio[j] * slowest[0, 0]))
     return f"bucket {j + 1} of {len(overlap.tail_share)}, ready after {ready}, ends the step"
 
@@ -269,15 +272,15 @@ def _unsteady(law: Law, rows: Rows) -> Array:
 
 
 def _contended(law: Law, rows: Rows) -> Array:
-    """What computing is foreseen to lose to a hidden exchange may be three quarters more or less."""
+    """What computing and a hidden exchange are foreseen to take from each other may be more or less."""
     overlap, member = law.observed.overlap, law.members[0]
-    if overlap is None or not overlap.carry_s:
+    if overlap is None or not (overlap.carry_s or overlap.busy_hop_s):
         return np.zeros(len(rows.workers))
-    with_it, without = (
+    whole, kept, swift = (
         log_time(member.theta[:1], rows, member.structure, each, law.practice)[0][0]
-        for each in (overlap, replace(overlap, carry_s=0.0))
+        for each in (overlap, replace(overlap, carry_s=0.0), replace(overlap, busy_hop_s=0.0))
     )
-    return np.asarray(_TAKEN_SD * (with_it - without))
+    return np.asarray(np.hypot(_TAKEN_SD * (whole - kept), _BUSY_HOP_SD * (whole - swift)))
 
 
 def _both_count(law: Law, rows: Rows) -> Array:

@@ -21,6 +21,7 @@ from paceline.records_decision import Decision as Decision
 from paceline.records_decision import FittedLine as FittedLine
 from paceline.records_decision import Option as Option
 from paceline.records_estimate import Estimate as Estimate
+from paceline.records_probe import BesideTime as BesideTime
 from paceline.records_probe import DeviceProbe as DeviceProbe
 from paceline.records_probe import DeviceRate as DeviceRate
 from paceline.records_probe import LinkClass as LinkClass

@@ -11,6 +11,7 @@ from typing import Literal
 from paceline.records_estimate import Estimate
 
 __all__ = [
+    "BesideTime",
     "DeviceProbe",
     "DeviceRate",
     "LinkClass",
@@ -38,6 +39,19 @@ class ProbeTime:
     cores_s: float | None = (
         None  # CPU seconds that it took on a node / cores of that node, on the busiest one
     )
+
+
+@dataclass(frozen=True, slots=True)
+class BesideTime:
+    """One all-reduce while its workers wait for it, and one while they compute: the mean over workers."""
+
+    backend: str
+    workers: int
+    nodes: int
+    size_bytes: int
+    repeat: int
+    waiting_s: float
+    computing_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,7 @@ class LinkProbe:
     source: str = ""
     rows: tuple[ProbeRow, ...] = ()
     cores_s_per_byte: float | None = None  # what a node's cores are busy for, all of them, to carry a byte
+    busy_hop_s: Estimate | None = None  # by how much a hop takes longer while workers compute
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +129,4 @@ class Probe:
     specs: tuple[tuple[LinkClass, str], ...] = ()  # what the user said of the links: class, kind or rate
     interface_bytes_per_s: float | None = None  # what the network interface in use says of itself
     steady: SteadyProbe | None = None
+    beside: tuple[BesideTime, ...] = ()

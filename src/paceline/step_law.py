@@ -7,7 +7,8 @@
     straggle  = cv · m(N) · F + ℓ F                      m(N): expected maximum of N standard normal values;
                                                          ℓ: how much longer one worker computes, in every step
     exposed   = soft max(0, c − ω F(1+ℓ))                ω: share of the computation under which exchange can hide
-              = max_j [R_j (1+ℓ) + C_j] − end of backward              where hooks saw the buckets
+              = max_j [C_j − (end of backward − R_j)(1+ℓ) / σ_j]       where hooks saw the buckets
+    σ_j       = C_j with a + b instead of a, over C_j    b: what hops take longer beside computing (probed, as χ below)
     C_j       = n_j a + Σ_{i≥j} x_i                      the n_j buckets from j on; a: all hops of one exchange
               = ‖⌈n_j/k⌉ a, α + Σ_{i≥j} x_i‖₄            over gloo: k = 2 exchanges together, each of which sends parts
                                                          while others arrive, so the longer of the two counts
@@ -42,9 +43,9 @@ __all__ = [
     "Practice",
     "Rows",
     "Structure",
-    "done_s",
     "expected_maximum",
     "log_time",
+    "shown_s",
     "terms",
 ]
 
@@ -100,6 +101,7 @@ class Overlap:
     cap_share: float | None = None  # of all bytes, at which a bucket is closed, where that is known
     busy_ratio: float = 0.0  # of a node's cores, by the computation of one worker
     carry_s: float = 0.0  # what all cores of a node are busy for, to carry the gradients once
+    busy_hop_s: float = 0.0  # by how much a hop takes longer beside that computation
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +163,8 @@ def terms(
         over = latency + move - _unit(theta, "omega") * slowest
         exposed = 0.5 * (over + np.sqrt(over * over + (_SOFT * (latency + move)) ** 2))
     else:
-        finish = done_s(overlap, slowest, latency, move, rows.workers).max(axis=0)
-        exposed = np.maximum(0.0, finish - overlap.end_ratio * slowest) * (rows.workers > 1)
+        shown = shown_s(overlap, rows, slowest, latency, move).max(axis=0)
+        exposed = np.maximum(0.0, shown) * (rows.workers > 1)
         lost = _lost_s(overlap, rows, move, hidden=latency + move - exposed)
     exposed = exposed + practice.open_ratio * latency
     more = practice.micro_steps - 1
@@ -174,28 +176,43 @@ def terms(
 
 def _lost_s(overlap: Overlap, rows: Rows, move: Array, hidden: Array) -> Array:
     """τ χ h: what computing loses to the exchange that hides under it, where both want the same cores."""
-    alone = (rows.nodes > 1) & (rows.per_node == 1)
     ring = 2 * (rows.workers - 1) / rows.workers
     wanted = overlap.carry_s * ring / np.maximum(move, np.finfo(float).tiny)  # of the cores, while it moves
     both = overlap.busy_ratio + np.minimum(1.0, wanted)
     short = np.clip(both - 1.0, 0.0, wanted)
-    return np.asarray(_TAKEN * short * np.clip(hidden, 0.0, move) * alone)
+    return np.asarray(_TAKEN * short * np.clip(hidden, 0.0, move) * _apart(rows))
 
 
-def done_s(overlap: Overlap, compute: Array, latency: Array, move: Array, workers: Array) -> Array:
-    """R_j + C_j: when bucket j and those after it would be done, [buckets × parameter sets × rows]."""
+def shown_s(overlap: Overlap, rows: Rows, compute: Array, latency: Array, move: Array) -> Array:
+    """C_j − (end − R_j) / σ_j: what is left of bucket j and those after it when backward ends, which a negative value
+    says to be nothing, [buckets × parameter sets × rows]."""
+    busy = len(overlap.tail_share) * overlap.busy_hop_s * 2 * (rows.workers - 1) * _apart(rows)
+    alone = _sent_s(overlap, rows, latency, move)
+    slower = np.ones_like(alone)
+    if np.any(busy):
+        slower = _sent_s(overlap, rows, latency + busy, move) / np.maximum(alone, np.finfo(float).tiny)
+    left = (overlap.end_ratio - overlap.ready_ratio)[:, None, None] * compute
+    return np.asarray(alone - left / slower)
+
+
+def _sent_s(overlap: Overlap, rows: Rows, latency: Array, move: Array) -> Array:
+    """C_j: what bucket j and those after it take, [buckets × parameter sets × rows]."""
     count, streams = len(overlap.tail_share), overlap.streams
     alone = latency / count
-    hop = alone / np.maximum(1.0, 2 * (workers - 1))
+    hop = alone / np.maximum(1.0, 2 * (rows.workers - 1))
     found = []
-    for j, (ready, tail) in enumerate(zip(overlap.ready_ratio, overlap.tail_share, strict=True)):
+    for j, tail in enumerate(overlap.tail_share):
         if streams is None:
-            sent = (count - j) * alone + tail * move
+            found.append((count - j) * alone + tail * move)
         else:
             turns = -(-(count - j) // streams)
-            sent = ((turns * alone) ** _SHARP + (hop + tail * move) ** _SHARP) ** (1 / _SHARP)
-        found.append(ready * compute + sent)
+            found.append(((turns * alone) ** _SHARP + (hop + tail * move) ** _SHARP) ** (1 / _SHARP))
     return np.array(found)
+
+
+def _apart(rows: Rows) -> NDArray[np.bool_]:
+    """Where every worker has a node of its own, one of several."""
+    return np.asarray((rows.nodes > 1) & (rows.per_node == 1))
 
 
 def compute_s(theta: Array, rows: Rows, law: Dilation) -> Array:

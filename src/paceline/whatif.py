@@ -93,8 +93,12 @@ def changed_law(law: Law, change: Change) -> Law:
     elif observed.overlap is None:
         fewer = max(fewer, 1.0 / buckets)  # one bucket at least
     if observed.overlap is not None:
-        carry_s = observed.overlap.carry_s * change.bytes_ratio
-        observed = replace(observed, overlap=replace(observed.overlap, carry_s=carry_s))
+        overlap = replace(
+            observed.overlap,
+            carry_s=observed.overlap.carry_s * change.bytes_ratio,
+            busy_hop_s=observed.overlap.busy_hop_s * change.rounds_ratio,
+        )
+        observed = replace(observed, overlap=overlap)
     latency_ratio = fewer * change.rounds_ratio
     shift = np.zeros(len(NAMES))
     for name in ("x_i", "x_n"):

@@ -21,7 +21,7 @@ import random
 from time import perf_counter, process_time
 from typing import Any, Callable, Optional
 
-from paceline_agent import host, probe_steady
+from paceline_agent import host, probe_beside, probe_steady
 from paceline_agent.probe_device import device_rates
 
 FORMAT = 1
@@ -31,7 +31,7 @@ _TIMING_S, _MOST_CALLS = 0.005, 32
 _ELEMENT_BYTES = 4
 _BUFFERS = 3  # the whole one, a part of it, and what the backend holds meanwhile
 _SHARE = 0.8
-_STEADY_SHARE = 0.25  # of the seconds asked for, and beside them
+_STEADY_SHARE = _BESIDE_SHARE = 0.25  # of the seconds asked for, and beside them
 
 
 def main() -> None:
@@ -55,6 +55,9 @@ def main() -> None:
         lines.write([{"record": "absent", "backend": n, "reason": r} for n, r in reasons.items() if r])
         for backend in present:
             probe_backend(backend, order, order["seconds"] / len(present), lines)
+        if "gloo" in present and order.get("device", True) and dist.get_world_size() > 1:
+            for records in beside_computing(order["sizes"], _BESIDE_SHARE * order["seconds"]):
+                lines.write(records)
         lines.write([{"record": "end"}])
     finally:
         dist.destroy_process_group()
@@ -77,12 +80,9 @@ class Lines:
 
 def steadiness(seconds: float) -> dict[str, Any]:
     """What every worker takes for the same pieces of work, while all compute and none exchanges."""
-    import torch
     import torch.distributed as dist
 
-    local = int(os.environ.get("LOCAL_RANK") or 0)
-    on_cuda = torch.cuda.is_available() and local < torch.cuda.device_count()
-    place = torch.device("cuda", local) if on_cuda else torch.device("cpu")
+    place = _own_device()
     kinds = sorted(set(_everywhere(place.type)))
     if len(kinds) > 1:
         return {"record": "steady", "reason": f"workers compute on {' and '.join(kinds)}"}
@@ -94,6 +94,24 @@ def steadiness(seconds: float) -> dict[str, Any]:
         "calls": calls,
         "seconds": _everywhere(probe_steady.series(run, calls, seconds)),
     }
+
+
+def beside_computing(sizes: list[int], seconds: float) -> Any:
+    """Yield the records of each pass over gloo, alike on all workers: exchange beside waiting and beside computing."""
+    largest = max(sizes)
+    wanted = [size for size in probe_beside.SIZES if size <= largest] or [largest]
+    run = probe_steady.piece(_own_device())
+    run(1)
+    return probe_beside.passes(wanted, seconds, lambda: run(1), _everywhere)
+
+
+def _own_device() -> Any:
+    """The device that this worker computes on."""
+    import torch
+
+    local = int(os.environ.get("LOCAL_RANK") or 0)
+    on_cuda = torch.cuda.is_available() and local < torch.cuda.device_count()
+    return torch.device("cuda", local) if on_cuda else torch.device("cpu")
 
 
 def probe_backend(backend: str, order: dict[str, Any], seconds: float, lines: Lines) -> None:

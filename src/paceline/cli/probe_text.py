@@ -53,6 +53,8 @@ def _link_lines(link: LinkProbe) -> Iterator[str]:
     yield f"  latency   {duration_range_text(link.latency_s)} per hop, {fixed}"
     if link.cores_s_per_byte is not None:
         yield f"  cores     a GB keeps those of a node busy for {duration_text(1e9 * link.cores_s_per_byte)}"
+    if link.busy_hop_s is not None:
+        yield f"  computing makes a hop {duration_range_text(link.busy_hop_s)} longer"
     if link.spec_bytes_per_s:
         share = percent_text(link.bytes_per_s.value / link.spec_bytes_per_s)
         least = "at least " if "bytes_per_s" in link.unidentified else ""

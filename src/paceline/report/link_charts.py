@@ -104,6 +104,7 @@ def link_table(analysis: Analysis) -> Table | None:
             quantity_text(link.latency_s, duration_text),
             _bandwidth_text(link),
             UNKNOWN if link.cores_s_per_byte is None else duration_text(1e9 * link.cores_s_per_byte),
+            UNKNOWN if link.busy_hop_s is None else quantity_text(link.busy_hop_s, duration_text),
             UNKNOWN if link.spec_bytes_per_s is None else rate_text(link.spec_bytes_per_s),
             link.spec or UNKNOWN,
         )
@@ -116,6 +117,7 @@ def link_table(analysis: Analysis) -> Table | None:
         Column("latency per hop"),
         Column("bandwidth"),
         Column("cores busy per GB"),
+        Column("computing adds per hop"),
         Column("specification"),
         Column("of", number=False),
     )
