@@ -101,6 +101,40 @@ def test_half_the_bytes_and_a_faster_link_take_what_they_carry():
         assert with_it - without == pytest.approx(0.55 * 0.4 * 0.15 * carried * (1 - shown), abs=0.0008)
 
 
+BUSY = replace(LINK, busy_hop_s=Estimate(0.1))  # two hops of 0.1 s longer where one ring takes 0.1 s
+
+
+@pytest.mark.parametrize(
+    ("busy", "buckets", "shown_s"),
+    [
+        (1.0, ((1.0, 0.15),), 0.0374),  # 0.1005 s take 0.2388 s beside computing: 0.15 s do 0.0631 s of it
+        (1.0, ((1.0, 0.3),), 0.1005),  # nothing beside computing
+        (1.0, ((0.2, 0.1),), 0.0006),  # mostly hops: 0.0205 s take 0.2073 s, and backward 0.2 s
+        (0.1, ((1.0, 0.15),), 0.0),  # nobody computes for nine tenths of the time
+    ],
+)
+def test_a_hop_beside_computing_takes_as_much_longer_as_was_probed(busy, buckets, shown_s):
+    one = profile(*buckets, cpu_ratio=busy)
+    assert foreseen(one, 2, (BUSY,)).value - STEP_S == pytest.approx(shown_s, abs=0.002)
+    before_s = max(0.0, 0.0005 + 0.1 * buckets[0][0] - (0.3 - buckets[0][1]))
+    assert foreseen(one, 2).value - STEP_S == pytest.approx(before_s, abs=0.002)
+
+
+def test_what_a_hop_takes_longer_among_more_hosts_is_not_known_well_and_the_interval_says_so():
+    one = profile((1.0, 0.15), cpu_ratio=1.0)
+    without, with_it = foreseen(one, 2), foreseen(one, 2, (BUSY,))
+    halves = [np.log(found.high / found.low) / 2 for found in (without, with_it)]
+    longer_sd = 0.5 * np.log(with_it.value / without.value)
+    assert np.hypot(halves[0], 1.5 * longer_sd) <= halves[1] <= np.hypot(halves[0], 2.5 * longer_sd)
+
+
+def test_half_as_many_rounds_again_are_as_many_hops_that_take_longer():
+    """1.5 times bytes and rounds: 0.1507 s take 0.3583 s beside computing; with as many hops as before, 0.274 s."""
+    one = profile((1.0, 0.15), cpu_ratio=1.0)
+    found = foreseen(one, 2, (BUSY,), change_from(["fsdp"])).value
+    assert found - STEP_S == pytest.approx(0.1507 - 0.15 * 0.1507 / 0.3583, abs=0.004)
+
+
 FAR = LinkProbe(
     "between", "gloo", 2, 2, Estimate(0.01, 0.0099, 0.0101, 9), Estimate(10.0 * MB, 9.9 * MB, 10.1 * MB, 9)
 )

@@ -14,7 +14,7 @@ from paceline.links_probe import belief_of, link_from_probe, link_of, link_probe
 from paceline.links_training import exchange_findings, exchange_s
 from paceline.observe import Setting
 from paceline.probe import bus_factor, rounds, sweep_sizes
-from paceline.records import BucketReady, Estimate, Link, Point, Probe, ProbeTime, Profile
+from paceline.records import BesideTime, BucketReady, Estimate, Link, Point, Probe, ProbeTime, Profile
 
 SIZES = sweep_sizes(64_000_000)
 
@@ -63,6 +63,31 @@ def test_what_a_byte_takes_of_the_cores_comes_from_sizes_that_move(workers):
     assert found.cores_s_per_byte == pytest.approx(3e-9, rel=0.1)
     assert belief_of(found).cores_s_per_byte == found.cores_s_per_byte
     assert link_from_probe(times(Link(2e-5, 3e9))).cores_s_per_byte is None
+
+
+@pytest.mark.parametrize(("workers", "nodes", "hops"), [(2, 1, 2), (4, 4, 6), (4, 2, 2)])
+def test_what_computing_adds_to_a_hop_is_the_mean_over_passes(workers, nodes, hops):
+    beside = [
+        BesideTime("gloo", workers, nodes, size, repeat, 1e-8 * size, 1e-8 * size + hops * longer)
+        for repeat, longer in enumerate((0.003, 0.005, 0.004))
+        for size in (131_072, 524_288)
+    ]
+    one = Probe(tuple(times(Link(2e-5, 3e9), workers=workers, nodes=nodes)), beside=tuple(beside))
+    other = Probe(tuple(times(Link(2e-5, 3e9), workers=2, nodes=2, backend="nccl")))
+    found = {link.backend: link for link in link_probes([one, other])}
+    longer = found["gloo"].busy_hop_s
+    assert longer.value == pytest.approx(0.004)
+    assert longer.low < 0.004 < longer.high
+    assert longer.n == 3
+    assert belief_of(found["gloo"]).busy_hop_s == longer.value
+    assert found["nccl"].busy_hop_s is None
+    assert belief_of(found["nccl"]).busy_hop_s is None
+
+
+def test_computing_makes_no_hop_shorter():
+    beside = [BesideTime("gloo", 2, 2, 131_072, repeat, 0.01, 0.009) for repeat in range(3)]
+    found = link_from_probe(times(Link(2e-5, 3e9), nodes=2), beside=beside).busy_hop_s
+    assert (found.value, found.low) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter"])

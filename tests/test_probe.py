@@ -17,6 +17,7 @@ from paceline.errors import NothingMeasured, StudyError
 from paceline.lab.blueprint import lab_of
 from paceline.lab.launcher import LabLauncher, rendezvous_in
 from paceline.lab.owner import new_name, opened
+from paceline.launch.cgroup import root_group
 from paceline.launch.command import Rendezvous
 from paceline.launch.interpreter import package_folder
 from paceline.launch.local import LocalLauncher
@@ -117,6 +118,18 @@ def test_an_exchange_takes_what_it_takes_of_the_busiest_node(places, cores_s):
     assert probe_from([HEADER, *lines, ROW]).times[0].cores_s is None
 
 
+BESIDE = (
+    '{"record": "beside", "backend": "gloo", "bytes": 8, "repeat": 3, "waiting": [1, 3], "computing": [2, 6]}'
+)
+
+
+def test_an_exchange_beside_computing_counts_as_its_workers_see_it_on_average():
+    (found,) = probe_from([HEADER, BESIDE]).beside
+    assert (found.size_bytes, found.repeat, found.waiting_s, found.computing_s) == (8, 3, 2.0, 4.0)
+    with pytest.raises(StudyError):
+        probe_from([HEADER, BESIDE.replace("[2, 6]", "[]")])
+
+
 def test_a_last_line_that_was_cut_off_is_passed_over():
     assert len(probe_from([HEADER, ROW, ROW[:40]]).times) == 1
 
@@ -207,6 +220,8 @@ def test_two_workers_on_this_machine_have_a_link(probed_study):
     assert {row["op"] for row in link["rows"]} == {"all_reduce", "all_gather", "reduce_scatter"}
     assert all(row["seconds"]["n"] >= 5 for row in link["rows"])
     assert 1e-11 < link["cores_s_per_byte"] < 1e-7
+    assert link["busy_hop_s"]["n"] >= 4
+    assert 0 <= link["busy_hop_s"]["value"] < 0.1
     assert processes_of(folder) == []
 
 
@@ -437,6 +452,27 @@ def test_a_shaped_link_between_two_hosts_gives_its_rate(tmp_path):
     assert (link.link, link.nodes) == ("between", 2)
     assert link.bytes_per_s.value == pytest.approx(5e6 * 1448 / 1514, rel=0.10)
     assert 1e-6 < link.latency_s.value < 0.02
+
+
+@pytest.mark.root
+@pytest.mark.alone
+@pytest.mark.skipif(root_group() is None, reason="no cgroup with a CPU quota")
+def test_hosts_that_compute_on_a_quota_make_an_exchange_wait_for_them(tmp_path):
+    """A quarter of a core is 1.3 ms of every 5.3: who computes stands still for the rest, and so does who exchanges."""
+    if reason := why_not():
+        pytest.skip(f"hosts on a quota {reason}")
+    longer_s = {}
+    for cpu in (None, "25%"):
+        lab = lab_of(new_name(), hosts=2, link="200mbit", cpu=cpu)
+        folder = tmp_path / str(cpu)
+        with opened(lab):
+            order = ProbeOrder(2, sweep_sizes(1_000_000), nodes=2, seconds=12.0)
+            run_probe(folder, order, bench=bench(LabLauncher(lab), rendezvous=rendezvous_in(lab)))
+        (link,) = link_probes(read_probes(folder))
+        longer_s[cpu] = link.busy_hop_s.value
+        assert "computing makes a hop" in "\n".join(probe_lines([link], ()))
+    assert 0.004 < longer_s["25%"] < 0.04
+    assert longer_s[None] < longer_s["25%"] / 2
 
 
 @pytest.mark.slow

@@ -190,7 +190,7 @@ def shown_s(overlap: Overlap, rows: Rows, compute: Array, latency: Array, move: 
     alone = _sent_s(overlap, rows, latency, move)
     slower = np.ones_like(alone)
     if np.any(busy):
-        slower = _sent_s(overlap, rows, latency + busy, move) / np.maximum(alone, np.finfo(float).tiny)
+        np.divide(_sent_s(overlap, rows, latency + busy, move), alone, out=slower, where=alone > 0)
     left = (overlap.end_ratio - overlap.ready_ratio)[:, None, None] * compute
     return np.asarray(alone - left / slower)
 
