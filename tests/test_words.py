@@ -14,7 +14,7 @@ LISTED = {
 }
 PARTS = {
     *("Exchange", "BucketReady", "BucketSent", "WorkerRecord", "TrialResult", "Plan"),
-    *("ProbeRow", "ProbeTime", "DeviceRate", "SteadyProbe"),
+    *("ProbeRow", "ProbeTime", "DeviceRate", "SteadyProbe", "BesideTime"),
 }  # pieces of the nouns above
 
 

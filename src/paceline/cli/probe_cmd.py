@@ -293,7 +293,9 @@ def _what(order: ProbeOrder) -> str:
 
 
 def _expected_s(order: ProbeOrder) -> float:
-    return (order.seconds * (1.25 if order.device else 1.0) if order.workers > 1 else 0.0) + _START_S
+    """The sweep, a quarter of it for computing alone, and over gloo another for exchange beside computing."""
+    computing = 0.25 * (1 + ("gloo" in order.backends)) if order.device else 0.0
+    return (order.seconds * (1.0 + computing) if order.workers > 1 else 0.0) + _START_S
 
 
 def _say(text: str) -> None:
