@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1] / name) for name in ("src", "benchmarks")]
 
 
-def again(folder: Path, longer_ms: float) -> str:
+def judged(folder: Path, longer_ms: float) -> str:
     """All cells of a run, as the law foresees them now."""
     import lab_foresee
     from lab_bottleneck import _judged
@@ -27,7 +27,10 @@ def again(folder: Path, longer_ms: float) -> str:
     truth = {full_name(r): r for r in raw if r["kind"] == "cell" and not r.get("alone")}
     longer = Estimate(longer_ms / 1e3)
     lab_foresee.link_from_probe = lambda times, **more: replace(link_from_probe(times), busy_hop_s=longer)
-    found = over_rounds(list(lab_foresee.predictions_for(raw, tasks, SETS["second"])), truth)
+    foreseen = list(lab_foresee.predictions_for(raw, tasks, SETS["second"]))
+    found = []
+    for launch in dict.fromkeys(p["launch"] for p in foreseen):
+        found += over_rounds([p for p in foreseen if p["launch"] == launch], truth)
     errors = [p["step_s"] / measured - 1 for p, measured in found]
     covered = sum(p["low_s"] <= measured <= p["high_s"] for p, measured in found)
     right = _judged([p for p, _ in found], joined(truth))["right"]
@@ -39,4 +42,4 @@ def again(folder: Path, longer_ms: float) -> str:
 
 if __name__ == "__main__":
     for each in sys.argv[2:]:
-        print(again(Path(sys.argv[1]), float(each)), flush=True)
+        print(judged(Path(sys.argv[1]), float(each)), flush=True)
