@@ -74,7 +74,7 @@ def probe(
         typer.Option("--bytes", help="The largest message: 200MB.  [default: twice the gradients, or 64MB]"),
     ] = None,
     seconds: Annotated[str, typer.Option(help="Measuring time for every worker count.")] = "20s",
-    device: Annotated[bool, typer.Option(help="Measure the devices too.")] = True,
+    device: Annotated[bool, typer.Option(help="Measure devices, and exchange beside computing, too.")] = True,
     spec: Annotated[
         list[str] | None,
         typer.Option(
