@@ -35,9 +35,7 @@ _FREE_RATIO = 0.5
 _BOTH_SD = 0.1
 _UNSTEADY = 0.75
 _TAKEN_SD = 0.73  # of what computing loses to a hidden exchange: runs of the laboratory said 0.55 ± 0.4 of its CPU time
-_BUSY_HOP_SD = (
-    0.5  # of what busy cores add to a hop: 4 and 8 hosts of the laboratory had 0.6 to 1.8 times that of 2
-)
+_BUSY_HOP_SD = 0.5  # of what busy cores add to a hop: 4 and 8 hosts had 0.6 to 1.8 times that of 2
 _GROWTH = 0.1
 _HALF = 4  # workers that one socket or switch of a node holds
 _LOST_AGAIN, _MOST_LOST_SD = 2.0, 0.4

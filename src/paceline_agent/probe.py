@@ -31,7 +31,7 @@ _TIMING_S, _MOST_CALLS = 0.005, 32
 _ELEMENT_BYTES = 4
 _BUFFERS = 3  # the whole one, a part of it, and what the backend holds meanwhile
 _SHARE = 0.8
-_STEADY_SHARE = _BESIDE_SHARE = 0.25  # of the seconds asked for, and beside them
+_COMPUTING_SHARE = 0.25  # of the seconds asked for, in addition: for computing alone, and for both
 
 
 def main() -> None:
@@ -49,14 +49,14 @@ def main() -> None:
         lines.write([_header(order)])
         lines.write(_gathered(_worker(bool(order.get("device", True)))))
         if order.get("device", True) and dist.get_world_size() > 1:
-            lines.write([steadiness(_STEADY_SHARE * order["seconds"])])
+            lines.write([steadiness(_COMPUTING_SHARE * order["seconds"])])
         reasons = {name: _first(_everywhere(_absent(name))) for name in order["backends"]}
         present = [name for name, reason in reasons.items() if reason is None]
         lines.write([{"record": "absent", "backend": n, "reason": r} for n, r in reasons.items() if r])
         for backend in present:
             probe_backend(backend, order, order["seconds"] / len(present), lines)
         if "gloo" in present and order.get("device", True) and dist.get_world_size() > 1:
-            for records in beside_computing(order["sizes"], _BESIDE_SHARE * order["seconds"]):
+            for records in beside_computing(order["sizes"], _COMPUTING_SHARE * order["seconds"]):
                 lines.write(records)
         lines.write([{"record": "end"}])
     finally:

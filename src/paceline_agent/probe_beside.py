@@ -12,10 +12,7 @@ from __future__ import annotations
 from time import perf_counter, sleep
 from typing import Any, Callable, Iterator
 
-SIZES = (
-    131_072,
-    524_288,
-)  # as buckets have them; on smaller ones a wait for a core is longer than in any training
+SIZES = (131_072, 524_288)  # as buckets have them; smaller ones wait longer for a core than any training does
 CALLS = 5
 _FEWEST_PASSES, _MOST_PASSES = 4, 25
 _ELEMENT_BYTES, _NAP_S = 4, 1e-4
