@@ -130,6 +130,7 @@ def test_what_workers_differ_by_is_said_for_eight_of_them():
     assert [row["step_s"] for row in steady_rows([brief])] == [0.05]  # of half a second it holds two
 
 
+@pytest.mark.alone
 def test_a_worker_times_pieces_of_about_ten_milliseconds():
     import torch
 
