@@ -92,9 +92,19 @@ def _predicted(
     time = projection.time_s
     row |= {"step_s": time.value, "low_s": time.low, "high_s": time.high}
     if cluster.steady:
-        many = [replace(profile, trials=_MANY) for profile in profiles]
-        row["lasting"] = half_width(answers(many, cluster=cluster, ask=ask).projections[0].time_s)
+        often = [many_launches(profile) for profile in profiles]
+        row["lasting"] = half_width(answers(often, cluster=cluster, ask=ask).projections[0].time_s)
     return row | {"explanation": projection.explanation}
+
+
+def many_launches(profile: Profile) -> Profile:
+    """The same Profile, had very many launches that scatter as these do told it: what is its own evens out."""
+    step = compute = profile.step_s
+    if step is not None and step.low is not None and step.high is not None:
+        less = math.sqrt(step.n / _MANY)
+        low, high = (step.value + (edge - step.value) * less for edge in (step.low, step.high))
+        step = compute = Estimate(step.value, low, high, _MANY)
+    return replace(profile, trials=_MANY, step_s=step, compute_s=compute)
 
 
 def half_width(time: Estimate) -> float:

@@ -63,80 +63,68 @@ class Sleeping(torch.nn.Module):
 def real_network(name):
     """Small networks that really compute, and a batch for them: gradients of 2 to 5 MB, steps of 0.1 to 0.3 s."""
     torch.manual_seed(0)
-    if name == "real-mixer":
-        body = [Mixer(64, 192, 384) for _ in range(5)]
-        return torch.nn.Sequential(*body, torch.nn.Linear(192, 288)), torch.randn(24, 64, 192)
-    if name == "real-grouped":
-        body = [Grouped(256, 4) for _ in range(6)]
-        head = [torch.nn.Flatten(), torch.nn.Linear(256 * 8, 176)]
-        return torch.nn.Sequential(*body, torch.nn.AdaptiveAvgPool1d(8), *head), torch.randn(30, 256, 96)
-    if name == "real-funnel":
+    if name == "real-pinched":
+        body = [Pinched(144, 48) for _ in range(6)]
+        head = [torch.nn.Flatten(), torch.nn.Linear(144 * 36, 152)]
+        return torch.nn.Sequential(*body, torch.nn.AdaptiveAvgPool2d(6), *head), torch.randn(24, 144, 14, 14)
+    if name == "real-gated":
+        body = [Gated(224, 320) for _ in range(4)]
+        return torch.nn.Sequential(*body, torch.nn.Linear(224, 112)), torch.randn(1900, 224)
+    if name == "real-strided":
         body = []
-        for before, after in pairwise([1200, 560, 400, 288, 192, 96]):
-            body += [torch.nn.Linear(before, after), torch.nn.GELU()]
-        return torch.nn.Sequential(*body), torch.randn(2000, 1200)
-    if name == "own-residual":
-        body = [Residual(72) for _ in range(3)]
-        head = [torch.nn.Flatten(), torch.nn.Linear(72 * 100, 80)]
-        first = torch.nn.Conv2d(6, 72, 3, stride=2, padding=1)
-        return torch.nn.Sequential(first, *body, torch.nn.AdaptiveAvgPool2d(10), *head), torch.randn(
-            24, 6, 32, 32
+        for before, after in pairwise([32, 64, 128, 192, 256, 320]):
+            body += [torch.nn.Conv1d(before, after, 5, stride=2, padding=2), torch.nn.ReLU()]
+        head = [torch.nn.Flatten(), torch.nn.Linear(320 * 8, 48)]
+        return torch.nn.Sequential(*body, *head), torch.randn(110, 32, 256)
+    if name == "own-dense":
+        body = [Dense(64 + 48 * k, 48) for k in range(4)]
+        head = [torch.nn.Flatten(), torch.nn.Linear(256 * 25, 96)]
+        first = torch.nn.Conv2d(3, 64, 5, stride=2, padding=2)
+        return torch.nn.Sequential(first, *body, torch.nn.AdaptiveAvgPool2d(5), *head), torch.randn(
+            20, 3, 32, 32
         )
-    if name == "own-highway":
-        body = [Highway(352) for _ in range(3)]
-        return torch.nn.Sequential(*body, torch.nn.Linear(352, 128)), torch.randn(1900, 352)
-    body = [Mixer(48, 208, 416) for _ in range(4)]
-    return torch.nn.Sequential(*body, torch.nn.Linear(208, 208)), torch.randn(22, 48, 208)
+    if name == "own-gated":
+        body = [Gated(256, 288) for _ in range(4)]
+        return torch.nn.Sequential(*body, torch.nn.Linear(256, 160)), torch.randn(1500, 256)
+    body = []
+    for before, after in pairwise([960, 480, 600, 360, 240]):
+        body += [torch.nn.Linear(before, after), torch.nn.LayerNorm(after), torch.nn.GELU()]
+    return torch.nn.Sequential(*body), torch.randn(1500, 960)
 
 
-class Mixer(torch.nn.Module):
-    """What works across places, then what works on each, both beside the input."""
+class Pinched(torch.nn.Module):
+    """Few channels between many: one to get there, one across places, one back, beside the input."""
 
-    def __init__(self, places, width, hidden):
+    def __init__(self, channels, few):
         super().__init__()
-        self.across = torch.nn.Linear(places, places)
-        self.norm, self.up = torch.nn.LayerNorm(width), torch.nn.Linear(width, hidden)
-        self.down = torch.nn.Linear(hidden, width)
+        self.narrow, self.wide = torch.nn.Conv2d(channels, few, 1), torch.nn.Conv2d(few, channels, 1)
+        self.across = torch.nn.Conv2d(few, few, 3, padding=1)
 
     def forward(self, x):
-        x = x + torch.relu(self.across(x.transpose(1, 2))).transpose(1, 2)
-        return x + self.down(torch.relu(self.up(self.norm(x))))
+        return torch.relu(x + self.wide(torch.relu(self.across(torch.relu(self.narrow(x))))))
 
 
-class Grouped(torch.nn.Module):
-    """Convolutions of channels in groups, then one that joins them, beside the input."""
+class Gated(torch.nn.Module):
+    """One half lets the other through, beside the input."""
 
-    def __init__(self, channels, groups):
+    def __init__(self, width, hidden):
         super().__init__()
-        self.along = torch.nn.Conv1d(channels, channels, 3, padding=1, groups=groups)
-        self.join = torch.nn.Conv1d(channels, channels, 1)
+        self.norm = torch.nn.LayerNorm(width)
+        self.up, self.down = torch.nn.Linear(width, 2 * hidden), torch.nn.Linear(hidden, width)
 
     def forward(self, x):
-        return x + self.join(torch.relu(self.along(x)))
+        return x + self.down(torch.nn.functional.glu(self.up(self.norm(x))))
 
 
-class Residual(torch.nn.Module):
-    """Two convolutions beside the input."""
+class Dense(torch.nn.Module):
+    """What was made stands beside all that was there."""
 
-    def __init__(self, channels):
+    def __init__(self, channels, more):
         super().__init__()
-        self.first = torch.nn.Conv2d(channels, channels, 3, padding=1)
-        self.second = torch.nn.Conv2d(channels, channels, 3, padding=1)
+        self.made = torch.nn.Conv2d(channels, more, 3, padding=1)
 
     def forward(self, x):
-        return torch.relu(x + self.second(torch.relu(self.first(x))))
-
-
-class Highway(torch.nn.Module):
-    """A gate between the input and what was made of it."""
-
-    def __init__(self, width):
-        super().__init__()
-        self.made, self.gate = torch.nn.Linear(width, width), torch.nn.Linear(width, width)
-
-    def forward(self, x):
-        open_ = torch.sigmoid(self.gate(x))
-        return open_ * torch.tanh(self.made(x)) + (1 - open_) * x
+        return torch.cat([x, torch.relu(self.made(x))], dim=1)
 
 
 def cell_result(cell, itself):
