@@ -83,7 +83,7 @@ def test_what_busy_cores_lose_is_not_known_well_and_the_interval_says_so():
     busy, free = (profile((1.0, 0.15), (0.5, 0.3), cpu_ratio=ratio) for ratio in (1.0, 0.55))
     without, with_it = foreseen(busy, 2), foreseen(busy, 2, (carrying,))
     halves = [np.log(found.high / found.low) / 2 for found in (without, with_it)]
-    lost_sd = 0.35 * np.log(with_it.value / without.value)
+    lost_sd = 0.73 * np.log(with_it.value / without.value)
     # sixteen evenly spread quantiles stand for a normal one, and the outermost of them hold an eighth
     normal, outermost = 1.645, -NormalDist().inv_cdf(0.5 / 16) / 0.961
     assert np.hypot(halves[0], normal * lost_sd) <= halves[1] <= np.hypot(halves[0], outermost * lost_sd)
