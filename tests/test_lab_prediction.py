@@ -78,6 +78,13 @@ def test_what_hides_takes_its_share_of_busy_cores(busy, buckets, hidden_s):
     assert with_it - without == pytest.approx(0.55 * 0.4 * hidden_s, abs=0.0008)
 
 
+def test_what_computing_loses_costs_nothing_while_an_early_bucket_is_still_sent():
+    """4 MB leave at 0.15 s and are sent until 0.55 s: backward may end at 0.3 s or later."""
+    carrying = replace(LINK, cores_s_per_byte=0.4 / (10.0 * MB))
+    early = profile((4.0, 0.15), (0.01, 0.3), cpu_ratio=1.0)
+    assert foreseen(early, 2, (carrying,)).value == pytest.approx(foreseen(early, 2).value, abs=0.0008)
+
+
 def test_what_busy_cores_lose_is_not_known_well_and_the_interval_says_so():
     carrying = replace(LINK, cores_s_per_byte=0.4 / (10.0 * MB))
     busy, free = (profile((1.0, 0.15), (0.5, 0.3), cpu_ratio=ratio) for ratio in (1.0, 0.55))

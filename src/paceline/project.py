@@ -193,7 +193,7 @@ def _late_bucket(law: Law, rows: Rows) -> str | None:
     compute = compute_s(member.theta[:1], rows, member.structure.dilation)
     latency, move = exchange_s(member.theta[:1], rows, member.structure.algorithm)
     slowest = compute * (1.0 + rows.late_ratio)
-    j = int(np.argmax(shown_s(overlap, rows, slowest, latency, move)[:, 0, 0]))
+    j = int(np.argmax(shown_s(overlap, rows, slowest, latency, move)[0][:, 0, 0]))
     ready = duration_text(float(overlap.ready_ratio[j] * slowest[0, 0]))
     return f"bucket {j + 1} of {len(overlap.tail_share)}, ready after {ready}, ends the step"
 

@@ -70,6 +70,7 @@ NAMES = (
 )
 _TAKEN = 0.55  # τ: of what an exchange wants of busy cores, computing loses so much (evidence of the lab)
 _SHARP = 4  # the norm that joins latency and movement of gloo's rings: 4% off on links of 3 ms (evidence of the lab)
+_PASSES = 4  # what is lost lengthens what hides: each pass leaves at most 0.55 of what is missing
 _SOFT = 0.15  # of the exchange is never hidden completely: the last bucket has nothing left to hide under
 
 
@@ -163,9 +164,8 @@ def terms(
         over = latency + move - _unit(theta, "omega") * slowest
         exposed = 0.5 * (over + np.sqrt(over * over + (_SOFT * (latency + move)) ** 2))
     else:
-        shown = shown_s(overlap, rows, slowest, latency, move).max(axis=0)
-        exposed = np.maximum(0.0, shown) * (rows.workers > 1)
-        lost = _lost_s(overlap, rows, move, hidden=latency + move - exposed)
+        shown, lost = shown_s(overlap, rows, slowest, latency, move)
+        exposed = _exposed_s(shown, rows)
     exposed = exposed + practice.open_ratio * latency
     more = practice.micro_steps - 1
     whole = 1.0 + more * practice.repeated_ratio
@@ -183,16 +183,28 @@ def _lost_s(overlap: Overlap, rows: Rows, move: Array, hidden: Array) -> Array:
     return np.asarray(_TAKEN * short * np.clip(hidden, 0.0, move) * _apart(rows))
 
 
-def shown_s(overlap: Overlap, rows: Rows, compute: Array, latency: Array, move: Array) -> Array:
-    """C_j − (end − R_j) / σ_j: what is left of bucket j and those after it when backward ends, which a negative value
-    says to be nothing, [buckets × parameter sets × rows]."""
+def shown_s(overlap: Overlap, rows: Rows, compute: Array, latency: Array, move: Array) -> tuple[Array, Array]:
+    """C_j − (end − R_j) (1 + lost / (end − R_1)) / σ_j: what is left of bucket j and those after it when backward ends,
+    which a negative value says to be nothing, [buckets × parameter sets × rows]; and what computing loses.
+
+    Computing that loses time takes longer from the first bucket on, and the exchange hides under that too."""
     busy = len(overlap.tail_share) * overlap.busy_hop_s * 2 * (rows.workers - 1) * _apart(rows)
     alone = _sent_s(overlap, rows, latency, move)
     slower = np.ones_like(alone)
     if np.any(busy):
         np.divide(_sent_s(overlap, rows, latency + busy, move), alone, out=slower, where=alone > 0)
     left = (overlap.end_ratio - overlap.ready_ratio)[:, None, None] * compute
-    return np.asarray(alone - left / slower)
+    lost, longer = np.zeros_like(compute), np.ones_like(compute)
+    for _ in range(_PASSES if overlap.carry_s else 0):
+        exposed = _exposed_s(alone - left / slower * longer, rows)
+        lost = _lost_s(overlap, rows, move, hidden=latency + move - exposed)
+        longer = 1.0 + np.divide(lost, left[0], out=np.zeros_like(lost), where=left[0] > 0)
+    return np.asarray(alone - left / slower * longer), lost
+
+
+def _exposed_s(shown: Array, rows: Rows) -> Array:
+    """What is left of the exchange when backward ends."""
+    return np.asarray(np.maximum(0.0, shown.max(axis=0)) * (rows.workers > 1))
 
 
 def _sent_s(overlap: Overlap, rows: Rows, latency: Array, move: Array) -> Array:
