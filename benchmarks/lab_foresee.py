@@ -99,12 +99,17 @@ def _predicted(
 
 def many_launches(profile: Profile) -> Profile:
     """The same Profile, had very many launches that scatter as these do told it: what is its own evens out."""
-    step = compute = profile.step_s
-    if step is not None and step.low is not None and step.high is not None:
-        less = math.sqrt(step.n / _MANY)
-        low, high = (step.value + (edge - step.value) * less for edge in (step.low, step.high))
-        step = compute = Estimate(step.value, low, high, _MANY)
+    step, compute = (told_often(quantity) for quantity in (profile.step_s, profile.compute_s))
     return replace(profile, trials=_MANY, step_s=step, compute_s=compute)
+
+
+def told_often(quantity: Estimate | None) -> Estimate | None:
+    """The same value, its interval that of very many launches."""
+    if quantity is None or quantity.low is None or quantity.high is None:
+        return quantity
+    less = math.sqrt(quantity.n / _MANY)
+    low, high = (quantity.value + (edge - quantity.value) * less for edge in (quantity.low, quantity.high))
+    return Estimate(quantity.value, low, high, _MANY)
 
 
 def half_width(time: Estimate) -> float:

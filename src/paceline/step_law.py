@@ -194,12 +194,12 @@ def shown_s(overlap: Overlap, rows: Rows, compute: Array, latency: Array, move: 
     if np.any(busy):
         np.divide(_sent_s(overlap, rows, latency + busy, move), alone, out=slower, where=alone > 0)
     left = (overlap.end_ratio - overlap.ready_ratio)[:, None, None] * compute
-    lost, longer = np.zeros_like(compute), np.ones_like(compute)
+    done, lost, longer = left / slower, np.zeros_like(compute), np.ones_like(compute)
     for _ in range(_PASSES if overlap.carry_s else 0):
-        exposed = _exposed_s(alone - left / slower * longer, rows)
+        exposed = _exposed_s(alone - done * longer, rows)
         lost = _lost_s(overlap, rows, move, hidden=latency + move - exposed)
         longer = 1.0 + np.divide(lost, left[0], out=np.zeros_like(lost), where=left[0] > 0)
-    return np.asarray(alone - left / slower * longer), lost
+    return np.asarray(alone - done * longer), lost
 
 
 def _exposed_s(shown: Array, rows: Rows) -> Array:
