@@ -15,7 +15,6 @@ import json
 import os
 import sys
 import time
-from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -61,70 +60,48 @@ class Sleeping(torch.nn.Module):
 
 
 def real_network(name):
-    """Small networks that really compute, and a batch for them: gradients of 2 to 5 MB, steps of 0.1 to 0.3 s."""
+    """Small networks that really compute, and a batch for them: gradients of 0.5 to 4 MB, steps of 0.05 to 0.9 s."""
     torch.manual_seed(0)
-    if name == "real-pinched":
-        body = [Pinched(144, 48) for _ in range(6)]
-        head = [torch.nn.Flatten(), torch.nn.Linear(144 * 36, 152)]
-        return torch.nn.Sequential(*body, torch.nn.AdaptiveAvgPool2d(6), *head), torch.randn(24, 144, 14, 14)
-    if name == "real-gated":
-        body = [Gated(224, 320) for _ in range(4)]
-        return torch.nn.Sequential(*body, torch.nn.Linear(224, 112)), torch.randn(1900, 224)
-    if name == "real-strided":
-        body = []
-        for before, after in pairwise([32, 64, 128, 192, 256, 320]):
-            body += [torch.nn.Conv1d(before, after, 5, stride=2, padding=2), torch.nn.ReLU()]
-        head = [torch.nn.Flatten(), torch.nn.Linear(320 * 8, 48)]
-        return torch.nn.Sequential(*body, *head), torch.randn(110, 32, 256)
-    if name == "own-dense":
-        body = [Dense(64 + 48 * k, 48) for k in range(4)]
-        head = [torch.nn.Flatten(), torch.nn.Linear(256 * 25, 96)]
-        first = torch.nn.Conv2d(3, 64, 5, stride=2, padding=2)
-        return torch.nn.Sequential(first, *body, torch.nn.AdaptiveAvgPool2d(5), *head), torch.randn(
-            20, 3, 32, 32
-        )
-    if name == "own-gated":
-        body = [Gated(256, 288) for _ in range(4)]
-        return torch.nn.Sequential(*body, torch.nn.Linear(256, 160)), torch.randn(1500, 256)
+    if name == "real-ladder":
+        return ladder(5, channels=40, classes=160), torch.randn(20, 40, 24, 24)
+    if name == "real-shared":
+        return shared(360, times=4, out=240), torch.randn(700, 360)
+    if name == "real-lowrank":
+        return lowrank(7, width=560, rank=72), torch.randn(1400, 560)
+    if name == "own-ladder":
+        return ladder(5, channels=48, classes=200), torch.randn(40, 48, 28, 28)
+    if name == "own-shared":
+        return shared(448, times=4, out=480), torch.randn(900, 448)
+    return lowrank(8, width=640, rank=96), torch.randn(1000, 640)
+
+
+def ladder(rungs, *, channels, classes):
+    """Much computing for few gradients, and a head that is ready first."""
     body = []
-    for before, after in pairwise([960, 480, 600, 360, 240]):
-        body += [torch.nn.Linear(before, after), torch.nn.LayerNorm(after), torch.nn.GELU()]
-    return torch.nn.Sequential(*body), torch.randn(1500, 960)
+    for _ in range(rungs):
+        body += [torch.nn.Conv2d(channels, channels, 3, padding=1), torch.nn.ReLU()]
+    head = [torch.nn.AdaptiveAvgPool2d(3), torch.nn.Flatten(), torch.nn.Linear(channels * 9, classes)]
+    return torch.nn.Sequential(*body, *head)
 
 
-class Pinched(torch.nn.Module):
-    """Few channels between many: one to get there, one across places, one back, beside the input."""
-
-    def __init__(self, channels, few):
-        super().__init__()
-        self.narrow, self.wide = torch.nn.Conv2d(channels, few, 1), torch.nn.Conv2d(few, channels, 1)
-        self.across = torch.nn.Conv2d(few, few, 3, padding=1)
-
-    def forward(self, x):
-        return torch.relu(x + self.wide(torch.relu(self.across(torch.relu(self.narrow(x))))))
-
-
-class Gated(torch.nn.Module):
-    """One half lets the other through, beside the input."""
-
-    def __init__(self, width, hidden):
-        super().__init__()
-        self.norm = torch.nn.LayerNorm(width)
-        self.up, self.down = torch.nn.Linear(width, 2 * hidden), torch.nn.Linear(hidden, width)
-
-    def forward(self, x):
-        return x + self.down(torch.nn.functional.glu(self.up(self.norm(x))))
+def shared(width, *, times, out):
+    """The same two layers again and again: their gradients are ready when the first use of them is done."""
+    again = torch.nn.Sequential(
+        torch.nn.Linear(width, width),
+        torch.nn.GELU(),
+        torch.nn.Linear(width, width),
+        torch.nn.LayerNorm(width),
+    )
+    first, last = torch.nn.Linear(width, width), torch.nn.Linear(width, out)
+    return torch.nn.Sequential(first, *[again] * times, last)
 
 
-class Dense(torch.nn.Module):
-    """What was made stands beside all that was there."""
-
-    def __init__(self, channels, more):
-        super().__init__()
-        self.made = torch.nn.Conv2d(channels, more, 3, padding=1)
-
-    def forward(self, x):
-        return torch.cat([x, torch.relu(self.made(x))], dim=1)
+def lowrank(layers, *, width, rank):
+    """Every layer in two thin ones: gradients of one size, evenly over backward."""
+    body = []
+    for _ in range(layers):
+        body += [torch.nn.Linear(width, rank, bias=False), torch.nn.Linear(rank, width), torch.nn.Tanh()]
+    return torch.nn.Sequential(*body)
 
 
 def cell_result(cell, itself):
