@@ -69,10 +69,10 @@ SETS = {"first": FIRST, "second": SECOND}
 SEEDS = [[34 * KB, 1 / 18]] * 18
 LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.03, 0.12, 25), (50, 110), (0.07, 0.22), "2ms"
 LATE_RATIO = 1.5
-REAL = ("real-ladder", "real-shared", "real-lowrank")
+REAL = ("real-broad", "real-wide", "real-branches")
 ROUNDS, ROUND_STEPS = 8, 6
-REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.35, 20), (85, 220), 0.25
-EIGHTH_RATES_MBIT, EIGHTH_CORES = (65, 150), 0.125
+REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.5, 14), (75, 190), 0.25
+EIGHTH_RATES_MBIT, EIGHTH_CORES = (60, 130), 0.125
 OWN = ("own-ladder", "own-shared", "own-lowrank")
 OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.35, 7), (170, 340, 680), 2
 STEADY_S = BESIDE_S = 40.0  # for every rate, as `paceline probe --seconds 160` would

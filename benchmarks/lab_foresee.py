@@ -246,7 +246,7 @@ def link(row: Row) -> LinkProbe:
 def steady_probes(raw: list[Row], launch: str) -> tuple[SteadyProbe, ...]:
     """What the hosts of a launch computed at the same time, without any exchange, in every probe."""
     return tuple(
-        SteadyProbe(len(r["seconds"]), len(r["seconds"]), tuple(map(tuple, r["seconds"])))
+        SteadyProbe(len(r["seconds"]), len(r["seconds"]), tuple(map(tuple, r["seconds"])), r.get("pieces"))
         for row in raw
         if row["kind"] == "probe" and row["launch"] == launch
         for r in row["rows"]

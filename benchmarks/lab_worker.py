@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -62,17 +63,39 @@ class Sleeping(torch.nn.Module):
 def real_network(name):
     """Small networks that really compute, and a batch for them: gradients of 0.5 to 4 MB, steps of 0.05 to 0.9 s."""
     torch.manual_seed(0)
-    if name == "real-ladder":
-        return ladder(5, channels=40, classes=160), torch.randn(20, 40, 24, 24)
-    if name == "real-shared":
-        return shared(360, times=4, out=240), torch.randn(700, 360)
-    if name == "real-lowrank":
-        return lowrank(7, width=560, rank=72), torch.randn(1400, 560)
+    if name == "real-broad":
+        return stack([1200, 420, 300, 200]), torch.randn(1800, 1200)
+    if name == "real-wide":
+        return stack([320, 1100, 320, 400]), torch.randn(1600, 320)
+    if name == "real-branches":
+        head = [torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(48 * 16, 256)]
+        return torch.nn.Sequential(*[Branches(16) for _ in range(4)], *head), torch.randn(36, 48, 20, 20)
     if name == "own-ladder":
         return ladder(5, channels=48, classes=200), torch.randn(40, 48, 28, 28)
     if name == "own-shared":
         return shared(448, times=4, out=480), torch.randn(900, 448)
     return lowrank(8, width=640, rank=96), torch.randn(1000, 640)
+
+
+class Branches(torch.nn.Module):
+    """The same input seen near, farther and from afar, one beside the other."""
+
+    def __init__(self, each):
+        super().__init__()
+        self.seen = torch.nn.ModuleList(
+            torch.nn.Conv2d(3 * each, each, side, padding=side // 2) for side in (1, 3, 5)
+        )
+
+    def forward(self, x):
+        return torch.relu(torch.cat([one(x) for one in self.seen], dim=1))
+
+
+def stack(widths):
+    """Layers of these widths."""
+    body = []
+    for before, after in pairwise(widths):
+        body += [torch.nn.Linear(before, after), torch.nn.GELU()]
+    return torch.nn.Sequential(*body)
 
 
 def ladder(rungs, *, channels, classes):

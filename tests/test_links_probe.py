@@ -99,6 +99,18 @@ def test_a_sweep_gives_back_the_link_that_made_it(op, link):
     assert found.misfit_ratio == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("rate", [2e7, 8e7])
+def test_a_link_that_lets_the_first_bytes_pass_at_once_is_no_faster_for_many(rate):
+    """A token bucket with 50 kB in it when every exchange begins."""
+    slow = [
+        replace(t, seconds=0.0006 + max(t.size_bytes * 1e-9, (t.size_bytes - 50_000) / rate))
+        for t in times(Link(3e-4, rate), nodes=2, sizes=(1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304))
+    ]
+    found = link_from_probe(slow)
+    assert found.bytes_per_s.value == pytest.approx(rate, rel=0.01)
+    assert found.latency_s.value == pytest.approx(3e-4, rel=0.1)
+
+
 def test_one_count_cannot_tell_the_fixed_cost_from_the_hops_and_says_so():
     found = link_from_probe(times(Link(1e-4, 1e9), fixed_s=2e-4))
     assert found.fixed_s is None

@@ -251,6 +251,9 @@ def test_workers_compute_at_once_and_what_they_differ_by_is_told(probed_study):
     (record,) = [r for r in map(json.loads, lines) if r["record"] == "steady"]
     assert len(record["seconds"]) == 2
     assert all(sum(pieces) == pytest.approx(0.75, rel=0.5) for pieces in record["seconds"])
+    counts = {len(pieces) for pieces in record["seconds"]}
+    assert len(counts) == 1  # all wait for all after every burst
+    assert counts.pop() % record["pieces"] == 0
     assert [(row["workers"], row["nodes"], row["step_s"]) for row in data["steady"]] == [(2, 1, 0.05)]
     assert all(0 <= row["at_once_ratio"] < 2 for row in data["steady"])
 
@@ -265,7 +268,7 @@ def test_the_study_projects_with_its_probe_and_says_so(probed_study):
     done = desk("project", folder, "--workers", "4", "--cluster", "c.toml", "--json", cwd=folder.parent)
     analysis = json.loads(done.stdout)
     assert "probed over gloo at 2 workers" in analysis["fit"]["explanation"]
-    assert "at the same moment (probed)" in analysis["fit"]["explanation"]
+    assert "at the same moment (in this training)" in analysis["fit"]["explanation"]
     assert "links inside a node: probed over gloo" in analysis["projections"][0]["explanation"]
     assert analysis["links"] == data["links"]
     told = ["link-spec"] if "bytes_per_s" not in data["links"][0]["unidentified"] else []

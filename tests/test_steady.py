@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.answers import Ask, Cluster, answers
 from paceline.cli.probe_text import probe_lines
+from paceline.errors import PacelineError
+from paceline.observe import Setting
 from paceline.probe import probe_from
-from paceline.records import Estimate, SteadyProbe
+from paceline.records import Estimate, Point, Profile, SteadyProbe
 from paceline.steady import Steadiness, steadiness, steady_lines, steady_rows, variation
 from paceline_agent import probe_steady
-from tests.test_lab_prediction import STEP_S, foreseen, profile
+from tests.test_lab_prediction import LINK, STEP_S, foreseen, profile
 
 PIECE_S = 0.01
 
@@ -51,6 +54,46 @@ def test_a_host_that_is_always_slower_is_waited_for():
 def test_steps_longer_than_the_probe_are_judged_by_an_eighth_of_it():
     probe = computed(pieces=160, own=0.1)
     assert steadiness([probe], 1000.0) == steadiness([probe], 20 * PIECE_S)
+
+
+def bursts(workers=2, count=400, pieces=100, anew=0.1, own=0.02, seed=0):
+    """Workers that get a speed with every burst, and keep it to its end."""
+    random = np.random.default_rng(seed)
+    speeds = np.repeat(random.normal(1.0, anew, (workers, count)), pieces, axis=1)
+    series = PIECE_S * (speeds + random.normal(0.0, own, speeds.shape))
+    return SteadyProbe(workers, workers, tuple(map(tuple, series)), pieces)
+
+
+@pytest.mark.parametrize("workers", [2, 8])
+@pytest.mark.parametrize("length", [1, 20, 100, 3000])
+def test_who_gets_another_speed_after_every_pause_differs_at_once_by_that_however_long_a_step_is(
+    workers, length
+):
+    found = steadiness([bursts(workers)], length * PIECE_S)
+    assert found.at_once == pytest.approx(np.hypot(0.1, 0.02 / min(length, 100) ** 0.5), rel=0.1)
+    assert found.alone == pytest.approx(0.02 / min(length, 100) ** 0.5, rel=0.1)
+    assert variation(found, found.alone) == pytest.approx(found.at_once)  # whose steps alone show none of it
+
+
+def test_few_bursts_are_less_sure():
+    few, many = (steadiness([bursts(count=count)], PIECE_S) for count in (4, 400))
+    assert (few.sd, many.sd) == pytest.approx((0.38, 0.038))
+    assert steadiness([bursts(count=4), bursts(count=4)], PIECE_S).sd == pytest.approx(0.38 / 2**0.5)
+    drawn = [steadiness([bursts(count=16, own=0.0, seed=seed)], PIECE_S).at_once for seed in range(200)]
+    assert np.std(drawn) / np.mean(drawn) == pytest.approx(
+        steadiness([bursts(count=16)], PIECE_S).sd, rel=0.15
+    )
+    shaky, sure = (
+        foreseen(profile((0.01, 0.3)), 8, steady=(bursts(count=count, seed=3),)) for count in (4, 400)
+    )
+    assert shaky.high / shaky.low > sure.high / sure.low
+
+
+@given(st.integers(1, 50), st.integers(8, 60), st.floats(1e-4, 100.0))
+def test_whatever_a_burst_and_a_step_there_is_an_answer(burst, pieces, step_s):
+    found = steadiness([SteadyProbe(2, 2, (tuple([PIECE_S] * pieces),) * 2, burst)], step_s)
+    assert found.at_once == pytest.approx(0.0, abs=1e-9)
+    assert found.alone == pytest.approx(0.0, abs=1e-9)
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.floats(1e-4, 100.0))
@@ -100,6 +143,50 @@ def test_more_launches_of_the_profile_foresee_an_unsteady_step_more_surely():
     assert (many.high - many.low) < 0.8 * (one.high - one.low)
 
 
+def pair(waited_s, late_s=0.0):
+    """A training of two workers on two nodes, that wait so long for each other: late_s for one that is always late."""
+    step_s = STEP_S + waited_s + 0.0005
+    return Profile(
+        Point("n2", 2, 2, per_worker_batch=8, global_batch=16, backend="gloo"),
+        "ok",
+        None,
+        trials=3,
+        step_s=Estimate(step_s, step_s - 0.001, step_s + 0.001, 3),
+        compute_s=Estimate(STEP_S),
+        exposed_s=Estimate(step_s - STEP_S),
+        straggle_s=Estimate(waited_s, 0.98 * waited_s, 1.02 * waited_s, 3),
+        own_s_by_worker=(STEP_S, STEP_S + late_s),
+        cpu_ratio=Estimate(0.1),
+    )
+
+
+def projected(profiles, nodes, **more):
+    ask = Ask(at=((Setting(nodes, nodes, 8), ()),))
+    found = answers(profiles, cluster=Cluster(backend="gloo", probes=(LINK,), **more), ask=ask)
+    return found.projections[0], found.fit
+
+
+@pytest.mark.parametrize("nodes", [4, 8])
+def test_what_two_workers_of_a_training_waited_for_each_other_tells_of_more(nodes):
+    """Steps of both differ by 10 % at once: the truth is drawn. A probe that saw less does not count."""
+    draw = np.random.default_rng(4).normal(STEP_S, 0.1 * STEP_S, (40_000, 8))
+    waited_s = draw[:, :2].max(axis=1).mean() - STEP_S
+    one = replace(profile((0.01, 0.3)), step_noise_s=Estimate(0.02 * STEP_S))
+    found, fit = projected([one, pair(waited_s)], nodes, steady=(computed(own=0.01),))
+    assert found.time_s.value == pytest.approx(draw[:, :nodes].max(axis=1).mean(), rel=0.02)
+    assert "late workers bind" in found.explanation
+    assert "at the same moment (in this training)" in fit.explanation
+    _, blind = projected([one], nodes, steady=(computed(own=0.01),))
+    assert "workers differ by 0.2% at the same moment (probed)" in blind.explanation
+
+
+@pytest.mark.parametrize("nodes", [4, 8])
+def test_one_that_is_always_late_is_not_more_so_among_more(nodes):
+    one = replace(profile((0.01, 0.3)), step_noise_s=Estimate(0.001 * STEP_S))
+    found, _ = projected([one, pair(0.1 * STEP_S, late_s=0.1 * STEP_S)], nodes)
+    assert found.time_s.value == pytest.approx(1.1 * STEP_S, rel=0.02)
+
+
 # ---------------------------------------------------------------- written, read and said
 
 HEADER = {"record": "header", "format": 1, "workers": 2, "nodes": 1}
@@ -116,6 +203,10 @@ def test_pieces_are_read_and_where_there_are_none_it_is_said_why():
     assert mixed.steady is None
     assert mixed.notes == ("how steadily workers compute was not probed: workers compute on cpu and cuda",)
     assert probe_from([json.dumps(HEADER)]).steady is None
+    paused = {"record": "steady", "calls": 3, "pieces": 2, "seconds": [[0.01] * 4, [0.02] * 4]}
+    assert probe_from(map(json.dumps, [HEADER, paused])).steady.burst == 2
+    with pytest.raises(PacelineError, match="bursts of 0 pieces"):
+        probe_from(map(json.dumps, [HEADER, paused | {"pieces": 0}]))
 
 
 def test_what_workers_differ_by_is_said_for_eight_of_them():
@@ -136,6 +227,9 @@ def test_a_worker_times_pieces_of_about_ten_milliseconds():
 
     run = probe_steady.piece(torch.device("cpu"))
     calls = probe_steady.calls_of(run)
-    pieces = probe_steady.series(run, calls, 0.3)
-    assert sum(pieces) == pytest.approx(0.3, rel=0.5)
+    burst = probe_steady.pieces_of(run, calls, 0.8)
+    pieces = probe_steady.series(run, calls, burst, 0.8, bool)
+    assert sum(pieces) == pytest.approx(0.8, rel=0.5)
     assert 0.001 < np.median(pieces) < 0.1
+    assert len(pieces) % burst == 0
+    assert len(pieces) / burst >= 3

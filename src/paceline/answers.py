@@ -241,7 +241,8 @@ def _compared(
 def _fit_record(
     law: Law, everything: Observed, cluster: Cluster, ask: Ask, projected: Sequence[Projection], *, which: str
 ) -> Fit:
-    probed = determined(cluster)
+    steady = law.observed.steady
+    probed = determined(cluster) | (set() if steady is None else {"step_variation_ratio"})
     unknown = tuple(name for name in unidentified(law) if name not in probed)
     settings = len(law.observed.time_s)
     text = f"{which}{settings} setting{'s' if settings > 1 else ''}, {len(law.members)} structures of equal weight"
@@ -249,8 +250,9 @@ def _fit_record(
         words = ["fixed cost" if name == "fixed_s" else _words(name) for name in unknown]
         text += f"; the data do not determine {', '.join(words)}"
     text += links_text(cluster)
-    if law.observed.steady is not None:
-        text += f"; workers differ by {law.observed.steady.at_once:.1%} at the same moment (probed)"
+    if steady is not None:
+        told = "in this training" if steady.alone is None else "probed"
+        text += f"; workers differ by {steady.at_once:.1%} at the same moment ({told})"
     lines = fitted_lines(law, everything, projected) if ask.change == NO_CHANGE else ()
     return Fit(parameters(law), unknown, _held_out(law, everything, cluster, ask), text, lines)
 

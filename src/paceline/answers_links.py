@@ -45,12 +45,10 @@ def with_probed(cluster: Cluster, backend: str | None) -> Cluster:
 
 
 def with_steadiness(observed: Observed, cluster: Cluster) -> Observed:
-    """The measurements, and what a probe saw of workers that computed at the same time."""
-    return (
-        replace(observed, steady=steadiness(cluster.steady, alone_s(observed)))
-        if observed.absolute
-        else observed
-    )
+    """The measurements, and what a probe saw of workers that computed at the same time, if they do not tell it."""
+    if observed.steady is not None or not observed.absolute:
+        return observed
+    return replace(observed, steady=steadiness(cluster.steady, alone_s(observed)))
 
 
 def with_contention(observed: Observed, between: LinkBelief | None) -> Observed:
@@ -78,7 +76,7 @@ def determined(cluster: Cluster) -> set[str]:
         for name, link in names.items()
         if link is not None and link.probed
         for what in ("exchange", "latency")
-    } | ({"step_variation_ratio"} if cluster.steady else set())
+    }
 
 
 def links_text(cluster: Cluster) -> str:

@@ -5,7 +5,8 @@
     between nodes      hops between nodes 2(M−1) with α of their own; 2(N−M) hops inside cost what the probe inside says
 
 fit            least squares on relative residuals of the medians over passes, nothing negative: B from sizes of 64 KB
-               and more, then a0 and α from all sizes at that B: a latency that varies must not bend the bandwidth.
+               and more, then a0 and α from all sizes at that B: a latency that varies must not bend the bandwidth,
+               nor must links that let the first bytes pass at once (a token bucket's burst): t may begin below zero.
                Over gloo α from the smallest size alone: its rings hide latency under movement in all larger ones
 one count      2(N−1) α and a0 are one number: it is shared out over the hops, and a0 is unidentified
 too small      where even the largest size is mostly latency, the best bus bandwidth seen is a lower bound of B, and B
@@ -42,6 +43,7 @@ _UNKNOWN_SD = 1.0
 _BEYOND = 20.0  # logarithms: a drawn bandwidth so far off counts as that
 _NINETY = 1.645  # standard deviations on either side of nine tenths
 _MOVING_BYTES, _FEWEST_SIZES = 65_536, 3  # what tells bandwidth, where the sweep reaches so far
+_AT_ONCE = 3  # the column of what a link lets pass at once
 _GROWTH = 2.0  # sizes that differ by less say nothing about bandwidth
 Array = NDArray[np.float64]
 
@@ -294,13 +296,13 @@ def _middle(values: Array) -> Array:
 
 def _solved(law: _Law, seconds: Array) -> Array:
     """α, a0, 1/B: the bandwidth from sizes that move, the latencies from all sizes at that bandwidth."""
-    kept = np.isfinite(seconds)
-    whole, target = np.column_stack([law.hops, np.ones_like(law.hops), law.moved]), seconds - law.offset
+    kept, alike = np.isfinite(seconds), np.ones_like(law.hops)
+    whole, target = np.column_stack([law.hops, alike, law.moved, -alike]), seconds - law.offset
     free = [0, 1, 2] if law.separable else [0, 2]
     large = kept & (law.sizes >= _MOVING_BYTES)
     if len(set(law.sizes[large])) < _FEWEST_SIZES:
-        return _relative(whole, target, seconds, kept, free)
-    rate = _relative(whole, target, seconds, large, free)[2]
+        return _relative(whole, target, seconds, kept, free)[:3]
+    rate = _relative(whole, target, seconds, large, [*free, _AT_ONCE])[2]
     telling = kept & (law.sizes == law.sizes[kept].min()) if law.hides else kept
     latencies = _relative(whole, target - rate * law.moved, seconds, telling, free[:-1])
     return np.array([latencies[0], latencies[1], rate])
@@ -311,7 +313,7 @@ def _relative(whole: Array, target: Array, seconds: Array, kept: NDArray[np.bool
     from scipy.optimize import nnls
 
     matrix = whole[kept][:, free] / seconds[kept, None]
-    scale = matrix.max(axis=0)  # columns of at most one: nnls stops at a tolerance of its own
+    scale = np.abs(matrix).max(axis=0)  # columns of at most one: nnls stops at a tolerance of its own
     found = np.zeros(whole.shape[1])
     found[free] = nnls(matrix / scale, np.maximum(target[kept] / seconds[kept], 0.0))[0] / scale
     return found

@@ -14,7 +14,7 @@ import numpy as np
 
 from paceline.records import Estimate, Profile, TimeKind
 from paceline.stats import log_error
-from paceline.steady import Steadiness
+from paceline.steady import Steadiness, of_training
 from paceline.step_law import Array, Overlap, Rows
 
 __all__ = ["Observed", "Setting", "labels", "observe", "rows_of", "time_of", "units_of"]
@@ -57,7 +57,9 @@ class Observed:
     late_ratio: Array  # how much longer than its fellows the slowest worker computes; 0 where none stands out
     noise_ratio: float | None  # by how much a worker's own time differs from step to step, and among workers
     steps_ratio: float | None = None  # from step to step alone
-    steady: Steadiness | None = None  # as a probe saw several workers at once
+    steady: Steadiness | None = (
+        None  # what several workers differ by at once, as this training or a probe saw it
+    )
 
     @property
     def batch_known(self) -> bool:
@@ -150,6 +152,7 @@ def observe(
         late_ratio=np.array([_late_ratio(p) for p in usable]),
         noise_ratio=_noise_ratio(usable),
         steps_ratio=_steps_ratio(usable),
+        steady=_steady(usable),
     )
 
 
@@ -235,6 +238,16 @@ def _steps_ratio(profiles: Sequence[Profile]) -> float | None:
         alone = profile.compute_s or profile.step_s
         if profile.step_noise_s is not None and alone is not None and alone.value > 0:
             return profile.step_noise_s.value / alone.value
+    return None
+
+
+def _steady(profiles: Sequence[Profile]) -> Steadiness | None:
+    """As the Profile on the most nodes tells it: what its workers waited for each other, but for one always late."""
+    for profile in sorted(profiles, key=lambda p: (p.point.nodes, p.point.workers), reverse=True):
+        waited, computed = profile.straggle_s, profile.compute_s
+        if profile.point.workers > 1 and waited is not None and computed is not None and computed.value > 0:
+            late_s = _late_ratio(profile) * computed.value
+            return of_training(waited, late_s, computed.value, profile.point.workers)
     return None
 
 

@@ -88,7 +88,7 @@ def _variation(observed: Observed) -> tuple[float, float]:
     saw several at once tells how much."""
     if observed.steady is not None:
         seen = variation(observed.steady, observed.steps_ratio)
-        return (seen, _SEEN_SD) if seen > CALM else (CALM, _CALM_SD)
+        return (seen, math.hypot(_SEEN_SD, observed.steady.sd)) if seen > CALM else (CALM, _CALM_SD)
     noise = observed.noise_ratio
     return (CALM, _CALM_SD) if noise is None or noise <= CALM else (noise, _NOISY_SD)
 

@@ -169,7 +169,10 @@ def _steady(record: Data, nodes: int) -> SteadyProbe:
     series = record["seconds"]
     if not isinstance(series, list) or not all(isinstance(one, list) for one in series):
         raise ValueError(f"pieces {type(series).__name__}")
-    return SteadyProbe(len(series), nodes, tuple(tuple(float(s) for s in one) for one in series))
+    burst = record.get("pieces")
+    if burst is not None and (not isinstance(burst, int) or burst < 1):
+        raise ValueError(f"bursts of {burst!r} pieces")
+    return SteadyProbe(len(series), nodes, tuple(tuple(float(s) for s in one) for one in series), burst)
 
 
 def _device(record: Data) -> DeviceProbe:

@@ -116,6 +116,7 @@ class SteadyProbe:
     workers: int
     nodes: int
     pieces_s: tuple[tuple[float, ...], ...]
+    burst: int | None = None  # so many pieces in a row, then all wait for all; None: all in a row
 
 
 @dataclass(frozen=True, slots=True)

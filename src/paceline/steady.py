@@ -1,12 +1,15 @@
 """By how much workers differ at the same moment, from pieces of work that a probe timed on all of them together.
 
-A step of L seconds is as many pieces in a row as take L; of K workers, over all such rows:
+A step of L seconds is as many pieces in a row as take L, within one burst (all of a burst, where L is longer); of K
+workers, over all such rows:
 
     at once     (mean of the slowest / mean of all − 1) / m(K)       m: expected maximum of K standard normal values
-    alone       the deviation of one worker's rows, over eight in a row: as long as a short launch
+    alone       the deviation of one worker's rows, over eight in a row, or as many as a burst has: as long as a short
+                launch. Where a burst has less than five, that of shorter rows, as if it evened out in longer ones.
 
 Steps of one worker show both what is its own and what a machine's slow minute does to all: `alone`. Waiting for each
-other costs what is at once. Hosts that keep another speed for seconds differ more at once than any of them alone.
+other costs what is at once. Hosts that keep another speed for seconds, or get another one whenever they waited, differ
+more at once than any of them alone.
 """
 
 from __future__ import annotations
@@ -18,16 +21,21 @@ from statistics import fmean
 
 import numpy as np
 
-from paceline.records import SteadyProbe
-from paceline.stats import deviation
+from paceline.records import Estimate, SteadyProbe
+from paceline.stats import deviation, half_width_ratio
 from paceline.step_law import Array, expected_maximum
 from paceline.units import duration_text
 
-__all__ = ["Steadiness", "steadiness", "steady_lines", "steady_rows", "variation"]
+__all__ = ["Steadiness", "of_training", "steadiness", "steady_lines", "steady_rows", "variation"]
 
 _SHOWN_S = (0.05, 0.5)
 _SHOWN_WORKERS = 8
-_FEWEST_ROWS = 8  # side by side, of a series: longer steps are judged by rows of an eighth
+_FEWEST_ROWS = 8  # side by side, of a series without pauses: longer steps are judged by rows of an eighth
+_FEWEST_IN_BURST = 5
+_NINETY = 1.645  # deviations that half of a 90% interval has
+_HALF_NORMAL = (
+    0.76  # by how much, as a share, one burst tells at_once wrong: of two workers the slower is chance
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +43,8 @@ class Steadiness:
     """Deviations as shares of a step of a certain length."""
 
     at_once: float
-    alone: float
+    alone: float | None  # None: the training itself told it
+    sd: float = 0.0  # of the logarithm of at_once: launches and bursts are few
 
 
 def steadiness(probes: Sequence[SteadyProbe], step_s: float) -> Steadiness | None:
@@ -44,8 +53,20 @@ def steadiness(probes: Sequence[SteadyProbe], step_s: float) -> Steadiness | Non
     if not known:
         return None
     most = max((probe.nodes, probe.workers) for probe in known)
-    found = [_of(_pieces(probe), step_s) for probe in known if (probe.nodes, probe.workers) == most]
-    return Steadiness(fmean(each.at_once for each in found), fmean(each.alone for each in found))
+    found = [_of(probe, step_s) for probe in known if (probe.nodes, probe.workers) == most]
+    at_once, alone, variance = (
+        fmean(part)
+        for part in zip(*((each.at_once, each.alone or 0.0, each.sd**2) for each in found), strict=True)
+    )
+    return Steadiness(at_once, alone, math.sqrt(variance / len(found)))
+
+
+def of_training(waited: Estimate, late_s: float, computed_s: float, workers: int) -> Steadiness:
+    """What the workers of a training differed by at once, that waited for each other in every step: of that, late_s for
+    one that is always late."""
+    ratio = (waited.value - late_s) / computed_s / _expected_maximum(workers)
+    unsure = (half_width_ratio(waited) or 0.0) / _NINETY
+    return Steadiness(max(0.0, ratio), None, min(1.0, unsure))
 
 
 def steady_rows(probes: Sequence[SteadyProbe]) -> list[dict[str, float | int]]:
@@ -62,7 +83,7 @@ def steady_rows(probes: Sequence[SteadyProbe]) -> list[dict[str, float | int]]:
                     "workers": most[1],
                     "step_s": step_s,
                     "at_once_ratio": steady.at_once,
-                    "alone_ratio": steady.alone,
+                    "alone_ratio": steady.alone or 0.0,
                 }
             )
     return found
@@ -87,7 +108,7 @@ def variation(steady: Steadiness, steps_ratio: float | None) -> float:
     What these differ by beyond the machine is the script's own, on every worker apart; a machine that was calmer while
     they were measured was calmer altogether.
     """
-    if steps_ratio is None:
+    if steps_ratio is None or steady.alone is None:
         return steady.at_once
     if steps_ratio < steady.alone:
         return steady.at_once * steps_ratio / steady.alone
@@ -102,18 +123,37 @@ def _pieces(probe: SteadyProbe) -> Array:
     return np.array([series[:shortest] for series in probe.pieces_s], dtype=float)
 
 
-def _of(pieces: Array, step_s: float) -> Steadiness:
+def _of(probe: SteadyProbe, step_s: float) -> Steadiness:
+    pieces = _pieces(probe)
     workers, count = pieces.shape
-    longest = count // _FEWEST_ROWS
+    burst = min(count, probe.burst or count)
+    bursts = pieces[:, : count // burst * burst].reshape(workers, -1, burst)
+    longest = count // _FEWEST_ROWS if probe.burst is None else burst
     length = min(longest, max(1, round(step_s / float(pieces.mean()))))
-    whole = np.concatenate([np.zeros((workers, 1)), np.cumsum(pieces, axis=1)], axis=1)
-    rows, together = whole[:, length:] - whole[:, :-length], _FEWEST_ROWS * length
+    rows = _rows(bursts, length)
     slowest = float(rows.max(axis=0).mean() / rows.mean()) - 1.0
+    short = min(length, max(1, burst // _FEWEST_IN_BURST))
+    alone = _alone(_rows(bursts, short), short) * math.sqrt(short / length)
+    chance = 0.0 if probe.burst is None else _HALF_NORMAL / math.sqrt(bursts.shape[1] * (workers - 1))
+    return Steadiness(slowest / _expected_maximum(workers), alone, chance)
+
+
+def _rows(bursts: Array, length: int) -> Array:
+    """What so many pieces in a row take, from every piece of a burst on: [workers × bursts × rows]."""
+    whole = np.concatenate([np.zeros((*bursts.shape[:2], 1)), np.cumsum(bursts, axis=2)], axis=2)
+    return np.asarray(whole[..., length:] - whole[..., :-length])
+
+
+def _alone(rows: Array, length: int) -> float:
+    """The mean deviation, as a share, of up to eight rows in a row that share no piece."""
+    together, places = _FEWEST_ROWS * length, rows.shape[2]
     apart = [
-        list(row[first : first + together : length]) for row in rows for first in range(0, count, together)
+        list(row[first : first + together : length])
+        for row in rows.reshape(-1, places)
+        for first in range(0, places, together)
     ]
     known = [found for group in apart if (found := deviation(group)) is not None]
-    return Steadiness(slowest / _expected_maximum(workers), fmean(known) / float(rows.mean()))
+    return fmean(known) / float(rows.mean()) if known else 0.0
 
 
 def _expected_maximum(workers: int) -> float:

@@ -80,20 +80,15 @@ class Lines:
 
 def steadiness(seconds: float) -> dict[str, Any]:
     """What every worker takes for the same pieces of work, while all compute and none exchanges."""
-    import torch.distributed as dist
-
     place = _own_device()
     kinds = sorted(set(_everywhere(place.type)))
     if len(kinds) > 1:
         return {"record": "steady", "reason": f"workers compute on {' and '.join(kinds)}"}
     run = probe_steady.piece(place)
     calls = min(_everywhere(probe_steady.calls_of(run)))  # the slowest worker's
-    dist.barrier()
-    return {
-        "record": "steady",
-        "calls": calls,
-        "seconds": _everywhere(probe_steady.series(run, calls, seconds)),
-    }
+    pieces = min(_everywhere(probe_steady.pieces_of(run, calls, seconds)))
+    own = probe_steady.series(run, calls, pieces, seconds, lambda ended: any(_everywhere(ended)))
+    return {"record": "steady", "calls": calls, "pieces": pieces, "seconds": _everywhere(own)}
 
 
 def beside_computing(sizes: list[int], seconds: float) -> Any:

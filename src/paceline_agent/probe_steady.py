@@ -1,21 +1,28 @@
 """How steadily workers compute at the same time, without any exchange: the seconds of equal pieces of work.
 
     piece    products of matrices, as many as take the slowest worker about 10 ms; the same on every worker
-    series   piece after piece on all workers, from one barrier on
+    burst    pieces one after the other, a second or an eighth of all; a pause before each, in which all wait for all
+    series   burst after burst on all workers
 
 Of the workers of a synchronous step the slowest counts. By how much that is slower, and whether it is slow together
 with the others (a machine's slow minute) or by itself, no single worker can tell.
+
+The pauses matter: who waits gives its core away, and is put onto another one, or beside another neighbour, when it goes
+on. A worker of a training waits in every step and gets its speed anew in every step; one that computes on and on keeps
+the speed that it has.
 """
 
 from __future__ import annotations
 
 import math
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any, Callable
 
 _SIDE = {"cpu": 192, "cuda": 2048}
 _PIECE_S = 0.01
 _TRIED = 10
+_BURST_S, _PAUSE_S = 1.0, 0.02
+_FEWEST_BURSTS = 8
 
 
 def piece(place: Any) -> Callable[[int], float]:
@@ -44,10 +51,19 @@ def calls_of(run: Callable[[int], float]) -> int:
     return max(1, math.ceil(_PIECE_S / once))
 
 
-def series(run: Callable[[int], float], calls: int, seconds: float) -> list[float]:
-    """Pieces one after the other for so many seconds, in microseconds' precision."""
-    run(calls)
-    found, end = [], perf_counter() + seconds
-    while perf_counter() < end:
-        found.append(round(run(calls), 6))
+def pieces_of(run: Callable[[int], float], calls: int, seconds: float) -> int:
+    """How many pieces make a burst, by this worker alone: a CPU limit counts, which single products do not show."""
+    once = sum(run(calls) for _ in range(_TRIED)) / _TRIED
+    return max(1, round(min(_BURST_S, seconds / _FEWEST_BURSTS) / once))
+
+
+def series(
+    run: Callable[[int], float], calls: int, pieces: int, seconds: float, any_of: Callable[[bool], bool]
+) -> list[float]:
+    """Bursts for so many seconds, the same number on all workers: `any_of` says whether one of them is at its end."""
+    found: list[float] = []
+    end = perf_counter() + seconds
+    while not any_of(perf_counter() >= end):
+        sleep(_PAUSE_S)  # the slowest has waited for nobody
+        found += [round(run(calls), 6) for _ in range(pieces)]
     return found
