@@ -46,7 +46,6 @@ def main():
 
 def pair_of(raw, launch):
     from lab_cells import family
-
     from paceline.records import SteadyProbe
 
     series, steps = ([], []), 0

@@ -20,7 +20,6 @@ sys.path[:0] = [str(HERE.parents[1] / name) for name in ("src", "benchmarks")]
 def main():
     from lab_cells import family
     from lab_foresee import steady_probes
-
     from paceline.steady import steadiness
 
     for folder in map(Path, sys.argv[1:]):

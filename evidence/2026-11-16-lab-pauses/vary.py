@@ -29,8 +29,8 @@ def work(rank, seconds, barrier, flag, queue):
     last = os.cpu_count() - 1 - rank * 2
     os.sched_setaffinity(0, {last - 1, last})
     import torch
-    from lab_worker import real_network
 
+    from lab_worker import real_network
     from paceline_agent import probe_steady
 
     torch.set_num_threads(1)
