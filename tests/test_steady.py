@@ -13,10 +13,10 @@ from paceline.cli.probe_text import probe_lines
 from paceline.errors import PacelineError
 from paceline.observe import Setting
 from paceline.probe import probe_from
-from paceline.records import Estimate, Point, Profile, SteadyProbe
+from paceline.records import Estimate, SteadyProbe
 from paceline.steady import Steadiness, steadiness, steady_lines, steady_rows, variation
 from paceline_agent import probe_steady
-from tests.test_lab_prediction import LINK, STEP_S, foreseen, profile
+from tests.test_lab_prediction import LINK, STEP_S, foreseen, late_pair, profile
 
 PIECE_S = 0.01
 
@@ -146,17 +146,11 @@ def test_more_launches_of_the_profile_foresee_an_unsteady_step_more_surely():
 def pair(waited_s, late_s=0.0):
     """A training of two workers on two nodes, that wait so long for each other: late_s for one that is always late."""
     step_s = STEP_S + waited_s + 0.0005
-    return Profile(
-        Point("n2", 2, 2, per_worker_batch=8, global_batch=16, backend="gloo"),
-        "ok",
-        None,
-        trials=3,
+    return replace(
+        late_pair(late_s),
         step_s=Estimate(step_s, step_s - 0.001, step_s + 0.001, 3),
-        compute_s=Estimate(STEP_S),
         exposed_s=Estimate(step_s - STEP_S),
         straggle_s=Estimate(waited_s, 0.98 * waited_s, 1.02 * waited_s, 3),
-        own_s_by_worker=(STEP_S, STEP_S + late_s),
-        cpu_ratio=Estimate(0.1),
     )
 
 
@@ -225,6 +219,8 @@ def test_what_workers_differ_by_is_said_for_eight_of_them():
 def test_a_worker_times_pieces_of_about_ten_milliseconds():
     import torch
 
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as workers have, which share the cores
     run = probe_steady.piece(torch.device("cpu"))
     calls = probe_steady.calls_of(run)
     burst = probe_steady.pieces_of(run, calls, 0.8)
@@ -233,3 +229,4 @@ def test_a_worker_times_pieces_of_about_ten_milliseconds():
     assert 0.001 < np.median(pieces) < 0.1
     assert len(pieces) % burst == 0
     assert len(pieces) / burst >= 3
+    torch.set_num_threads(threads)

@@ -35,7 +35,7 @@ from paceline.observe import Setting
 from paceline.project import draws, estimate_of
 from paceline.records import Estimate, Projection, Recommendation
 from paceline.refuse import Cores, price_text
-from paceline.stats import powered, scaled
+from paceline.stats import NINETY, powered, scaled
 from paceline.units import counts_text, duration_range_text, duration_text, range_text
 from paceline.verdict import workers_text
 
@@ -222,9 +222,9 @@ def _next_measurement(
     covariance = (centred[:, [0]] * centred).mean(axis=0)
     left = 1.0 - covariance[1:] ** 2 / (variance[0] * (variance[1:] + MEASUREMENT_SD**2))
     best = int(np.argmin(left))
-    now = float(np.exp(2 * 1.645 * np.sqrt(variance[0])))
+    now = float(np.exp(2 * NINETY * np.sqrt(variance[0])))
     kept = float(drawn.discrepancy[0]) ** 2  # what no structure explains widens the next interval as well
-    then = min(now, float(np.exp(2 * 1.645 * np.sqrt(variance[0] * max(float(left[best]), 0.0) + kept))))
+    then = min(now, float(np.exp(2 * NINETY * np.sqrt(variance[0] * max(float(left[best]), 0.0) + kept))))
     if then > _HARDLY * now:
         return None
     chosen = tried[best]

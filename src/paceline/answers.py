@@ -251,7 +251,7 @@ def _fit_record(
         text += f"; the data do not determine {', '.join(words)}"
     text += links_text(cluster)
     if steady is not None:
-        told = "in this training" if steady.alone is None else "probed"
+        told = "in this training" if steady.trained else "probed"
         text += f"; workers differ by {steady.at_once:.1%} at the same moment ({told})"
     lines = fitted_lines(law, everything, projected) if ask.change == NO_CHANGE else ()
     return Fit(parameters(law), unknown, _held_out(law, everything, cluster, ask), text, lines)

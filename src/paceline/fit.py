@@ -21,7 +21,7 @@ from paceline.links import LinkBelief
 from paceline.observe import Observed, measured_rows, time_of
 from paceline.prior import Belief, belief
 from paceline.records import Estimate
-from paceline.stats import t_quantile
+from paceline.stats import NINETY, t_quantile
 from paceline.step_law import NAMES, STRUCTURES, Array, Practice, Structure, log_time
 
 __all__ = ["Law", "Member", "fit_law", "parameters", "unidentified"]
@@ -29,7 +29,6 @@ __all__ = ["Law", "Member", "fit_law", "parameters", "unidentified"]
 MEMBERS = 24
 _SIGMA = 0.02
 _SEEN_SIGMA = 0.002
-_NINETY = 1.645  # standard deviations on either side of nine tenths
 _WEIGHT_OF_SIGMA = 3.0  # as if so many residuals had been seen at the least σ
 _MOST_INDEPENDENT = (
     120.0  # rows beyond these repeat the same systematic deviations: they count less, not more
@@ -94,7 +93,7 @@ def _seen(observed: Observed, *, between_probed: bool) -> bool:
 def _few_launches(observed: Observed) -> Array:
     """What makes a normal deviation of Student's t: few launches know little of how far they scatter."""
     times = (time_of(profile, observed.kind) for profile in observed.profiles)
-    return np.array([t_quantile(max(1, time.n - 1)) / _NINETY for time in times if time is not None])
+    return np.array([t_quantile(max(1, time.n - 1)) / NINETY for time in times if time is not None])
 
 
 def structures_for(observed: Observed) -> tuple[Structure, ...]:

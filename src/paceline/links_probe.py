@@ -31,7 +31,7 @@ from paceline.errors import UsageError
 from paceline.links import LinkBelief, measured
 from paceline.probe import OPS, bus_factor, rounds
 from paceline.records import BesideTime, Estimate, Link, LinkClass, LinkProbe, Probe, ProbeRow, ProbeTime
-from paceline.stats import estimate, t_quantile
+from paceline.stats import NINETY, estimate, t_quantile
 
 __all__ = ["belief_of", "link_from_probe", "link_of", "link_probes", "probe_rows"]
 
@@ -41,7 +41,6 @@ _LEAST_SHARE = 0.3  # of the largest all-reduce that must be movement, or only a
 _WIDE = 4.0
 _UNKNOWN_SD = 1.0
 _BEYOND = 20.0  # logarithms: a drawn bandwidth so far off counts as that
-_NINETY = 1.645  # standard deviations on either side of nine tenths
 _MOVING_BYTES, _FEWEST_SIZES = 65_536, 3  # what tells bandwidth, where the sweep reaches so far
 _AT_ONCE = 3  # the column of what a link lets pass at once
 _GROWTH = 2.0  # sizes that differ by less say nothing about bandwidth
@@ -213,7 +212,7 @@ def _log_sd(quantity: Estimate) -> float:
     """Half the 90% interval as a standard deviation of the logarithm."""
     if quantity.high is None or quantity.value <= 0.0:
         return 0.0
-    return math.log(quantity.high / quantity.value) / _NINETY
+    return math.log(quantity.high / quantity.value) / NINETY
 
 
 def _hidden(law: _Law, best: Array, rate: Estimate) -> bool:
@@ -349,4 +348,4 @@ def _rate(best: float, drawn: Array, passes: int) -> Estimate | None:
 def _spread(drawn: Array) -> float:
     """A standard deviation from the middle nine tenths: one wild pass, drawn often, must not make it."""
     low, high = (float(q) for q in np.quantile(drawn, [0.05, 0.95]))
-    return (high - low) / (2 * _NINETY)
+    return (high - low) / (2 * NINETY)

@@ -16,13 +16,13 @@ from dataclasses import replace
 from paceline.errors import UsageError
 from paceline.links import LinkSpec, Transport, transports
 from paceline.records import DeviceProbe, Finding, LinkClass, LinkProbe, Probe
+from paceline.stats import NINETY
 from paceline.units import percent_text, rate_range_text, rate_text
 
 __all__ = ["class_text", "link_findings", "spec_from", "specs_from", "with_specs"]
 
 _RATE = re.compile(r"([0-9]*\.?[0-9]+)\s*([kmgt])(bit|b)(?:it)?(?:/s|ps)?", re.IGNORECASE)
 _PREFIX = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-_NINETY = 1.645
 _CLASSES: tuple[LinkClass, ...] = ("inside", "between")
 
 Rows = Mapping[str, Mapping[str, object]]
@@ -136,7 +136,7 @@ def link_findings(
 
 
 def _usual(transport: Transport) -> tuple[float, float]:
-    reach = math.exp(_NINETY * transport.delivered_sd)
+    reach = math.exp(NINETY * transport.delivered_sd)
     return transport.delivered_ratio / reach, min(1.0, transport.delivered_ratio * reach)
 
 

@@ -57,9 +57,7 @@ class Observed:
     late_ratio: Array  # how much longer than its fellows the slowest worker computes; 0 where none stands out
     noise_ratio: float | None  # by how much a worker's own time differs from step to step, and among workers
     steps_ratio: float | None = None  # from step to step alone
-    steady: Steadiness | None = (
-        None  # what several workers differ by at once, as this training or a probe saw it
-    )
+    steady: Steadiness | None = None  # of several workers at once, as this training or a probe saw them
 
     @property
     def batch_known(self) -> bool:

@@ -17,6 +17,7 @@ from statistics import NormalDist, median, quantiles
 from paceline.records import Estimate
 
 __all__ = [
+    "NINETY",
     "deviation",
     "estimate",
     "estimate_signed",
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 _CONFIDENCE = 0.90
+NINETY = 1.645  # standard deviations on either side of nine tenths
 _FEWEST_VALUES = 5
 
 

@@ -22,7 +22,7 @@ from statistics import fmean
 import numpy as np
 
 from paceline.records import Estimate, SteadyProbe
-from paceline.stats import deviation, half_width_ratio
+from paceline.stats import NINETY, deviation, half_width_ratio
 from paceline.step_law import Array, expected_maximum
 from paceline.units import duration_text
 
@@ -32,10 +32,7 @@ _SHOWN_S = (0.05, 0.5)
 _SHOWN_WORKERS = 8
 _FEWEST_ROWS = 8  # side by side, of a series without pauses: longer steps are judged by rows of an eighth
 _FEWEST_IN_BURST = 5
-_NINETY = 1.645  # deviations that half of a 90% interval has
-_HALF_NORMAL = (
-    0.76  # by how much, as a share, one burst tells at_once wrong: of two workers the slower is chance
-)
+_HALF_NORMAL = 0.76  # of at_once: by how much one burst of two workers tells it wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +40,9 @@ class Steadiness:
     """Deviations as shares of a step of a certain length."""
 
     at_once: float
-    alone: float | None  # None: the training itself told it
+    alone: float
     sd: float = 0.0  # of the logarithm of at_once: launches and bursts are few
+    trained: bool = False  # told by the training itself, which holds what is its own already
 
 
 def steadiness(probes: Sequence[SteadyProbe], step_s: float) -> Steadiness | None:
@@ -55,8 +53,7 @@ def steadiness(probes: Sequence[SteadyProbe], step_s: float) -> Steadiness | Non
     most = max((probe.nodes, probe.workers) for probe in known)
     found = [_of(probe, step_s) for probe in known if (probe.nodes, probe.workers) == most]
     at_once, alone, variance = (
-        fmean(part)
-        for part in zip(*((each.at_once, each.alone or 0.0, each.sd**2) for each in found), strict=True)
+        fmean(part) for part in zip(*((each.at_once, each.alone, each.sd**2) for each in found), strict=True)
     )
     return Steadiness(at_once, alone, math.sqrt(variance / len(found)))
 
@@ -65,8 +62,8 @@ def of_training(waited: Estimate, late_s: float, computed_s: float, workers: int
     """What the workers of a training differed by at once, that waited for each other in every step: of that, late_s for
     one that is always late."""
     ratio = (waited.value - late_s) / computed_s / _expected_maximum(workers)
-    unsure = (half_width_ratio(waited) or 0.0) / _NINETY
-    return Steadiness(max(0.0, ratio), None, min(1.0, unsure))
+    unsure = (half_width_ratio(waited) or 0.0) / NINETY
+    return Steadiness(max(0.0, ratio), 0.0, min(1.0, unsure), trained=True)
 
 
 def steady_rows(probes: Sequence[SteadyProbe]) -> list[dict[str, float | int]]:
@@ -83,7 +80,7 @@ def steady_rows(probes: Sequence[SteadyProbe]) -> list[dict[str, float | int]]:
                     "workers": most[1],
                     "step_s": step_s,
                     "at_once_ratio": steady.at_once,
-                    "alone_ratio": steady.alone or 0.0,
+                    "alone_ratio": steady.alone,
                 }
             )
     return found
@@ -108,7 +105,7 @@ def variation(steady: Steadiness, steps_ratio: float | None) -> float:
     What these differ by beyond the machine is the script's own, on every worker apart; a machine that was calmer while
     they were measured was calmer altogether.
     """
-    if steps_ratio is None or steady.alone is None:
+    if steps_ratio is None or steady.trained:
         return steady.at_once
     if steps_ratio < steady.alone:
         return steady.at_once * steps_ratio / steady.alone

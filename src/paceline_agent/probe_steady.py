@@ -22,7 +22,7 @@ _SIDE = {"cpu": 192, "cuda": 2048}
 _PIECE_S = 0.01
 _TRIED = 10
 _BURST_S, _PAUSE_S = 1.0, 0.02
-_FEWEST_BURSTS = 8
+_FEWEST_BURSTS, _FEWEST_PIECES = 8, 5  # a deviation needs five
 
 
 def piece(place: Any) -> Callable[[int], float]:
@@ -54,7 +54,7 @@ def calls_of(run: Callable[[int], float]) -> int:
 def pieces_of(run: Callable[[int], float], calls: int, seconds: float) -> int:
     """How many pieces make a burst, by this worker alone: a CPU limit counts, which single products do not show."""
     once = sum(run(calls) for _ in range(_TRIED)) / _TRIED
-    return max(1, round(min(_BURST_S, seconds / _FEWEST_BURSTS) / once))
+    return max(_FEWEST_PIECES, round(min(_BURST_S, seconds / _FEWEST_BURSTS) / once))
 
 
 def series(
