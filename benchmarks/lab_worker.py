@@ -15,7 +15,6 @@ import json
 import os
 import sys
 import time
-from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -63,68 +62,71 @@ class Sleeping(torch.nn.Module):
 def real_network(name):
     """Small networks that really compute, and a batch for them: gradients of 0.5 to 4 MB, steps of 0.05 to 0.9 s."""
     torch.manual_seed(0)
-    if name == "real-broad":
-        return stack([1200, 420, 300, 200]), torch.randn(1800, 1200)
-    if name == "real-wide":
-        return stack([320, 1100, 320, 400]), torch.randn(1600, 320)
-    if name == "real-branches":
-        head = [torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(48 * 16, 256)]
-        return torch.nn.Sequential(*[Branches(16) for _ in range(4)], *head), torch.randn(36, 48, 20, 20)
-    if name == "own-ladder":
-        return ladder(5, channels=48, classes=200), torch.randn(40, 48, 28, 28)
-    if name == "own-shared":
-        return shared(448, times=4, out=480), torch.randn(900, 448)
-    return lowrank(8, width=640, rank=96), torch.randn(1000, 640)
+    if name == "real-fan":
+        return Fan(560, heads=(60, 140, 220)), torch.randn(900, 560)
+    if name == "real-crossing":
+        return Crossing(24, classes=120), torch.randn(36, 24, 24, 24)
+    if name == "real-experts":
+        return torch.nn.Sequential(Experts(320, 4), Experts(320, 3)), torch.randn(900, 320)
+    if name == "own-fan":
+        return Fan(480, heads=(80, 160, 240)), torch.randn(1500, 480)
+    if name == "own-crossing":
+        return Crossing(28, classes=180), torch.randn(56, 28, 28, 28)
+    return torch.nn.Sequential(Experts(352, 4), Experts(352, 2)), torch.randn(1700, 352)
 
 
-class Branches(torch.nn.Module):
-    """The same input seen near, farther and from afar, one beside the other."""
+class Fan(torch.nn.Module):
+    """Few layers that all share, and heads of several sizes side by side."""
 
-    def __init__(self, each):
+    def __init__(self, width, *, heads):
         super().__init__()
-        self.seen = torch.nn.ModuleList(
-            torch.nn.Conv2d(3 * each, each, side, padding=side // 2) for side in (1, 3, 5)
+        self.trunk = torch.nn.Sequential(
+            torch.nn.Linear(width, width // 2), torch.nn.SiLU(), torch.nn.Linear(width // 2, width)
+        )
+        self.heads = torch.nn.ModuleList(
+            torch.nn.Sequential(
+                torch.nn.Linear(width, 2 * out), torch.nn.SiLU(), torch.nn.Linear(2 * out, out)
+            )
+            for out in heads
         )
 
     def forward(self, x):
-        return torch.relu(torch.cat([one(x) for one in self.seen], dim=1))
+        x = self.trunk(x)
+        return torch.cat([head(x) for head in self.heads], dim=1)
 
 
-def stack(widths):
-    """Layers of these widths."""
-    body = []
-    for before, after in pairwise(widths):
-        body += [torch.nn.Linear(before, after), torch.nn.GELU()]
-    return torch.nn.Sequential(*body)
+class Crossing(torch.nn.Module):
+    """Down to few places and up again, what was seen before beside it: the first layers' gradients come in pieces."""
+
+    def __init__(self, channels, *, classes):
+        super().__init__()
+        twice = 2 * channels
+        self.fine = torch.nn.Conv2d(channels, channels, 3, padding=1)
+        self.down = torch.nn.Conv2d(channels, twice, 3, stride=2, padding=1)
+        self.coarse = torch.nn.Conv2d(twice, twice, 3, padding=1)
+        self.up = torch.nn.ConvTranspose2d(twice, channels, 2, stride=2)
+        self.joined = torch.nn.Conv2d(twice, twice, 3, padding=1)
+        self.head = torch.nn.Linear(twice * 36, classes)
+
+    def forward(self, x):
+        fine = torch.relu(self.fine(x))
+        coarse = torch.relu(self.coarse(torch.relu(self.down(fine))))
+        both = torch.relu(self.joined(torch.cat([fine, self.up(coarse)], dim=1)))
+        return self.head(torch.nn.functional.adaptive_avg_pool2d(both, 6).flatten(1))
 
 
-def ladder(rungs, *, channels, classes):
-    """Much computing for few gradients, and a head that is ready first."""
-    body = []
-    for _ in range(rungs):
-        body += [torch.nn.Conv2d(channels, channels, 3, padding=1), torch.nn.ReLU()]
-    head = [torch.nn.AdaptiveAvgPool2d(3), torch.nn.Flatten(), torch.nn.Linear(channels * 9, classes)]
-    return torch.nn.Sequential(*body, *head)
+class Experts(torch.nn.Module):
+    """Several of the same, mixed by a small layer that looks at the input."""
 
+    def __init__(self, width, count):
+        super().__init__()
+        self.weigh = torch.nn.Linear(width, count)
+        self.each = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(count))
 
-def shared(width, *, times, out):
-    """The same two layers again and again: their gradients are ready when the first use of them is done."""
-    again = torch.nn.Sequential(
-        torch.nn.Linear(width, width),
-        torch.nn.GELU(),
-        torch.nn.Linear(width, width),
-        torch.nn.LayerNorm(width),
-    )
-    first, last = torch.nn.Linear(width, width), torch.nn.Linear(width, out)
-    return torch.nn.Sequential(first, *[again] * times, last)
-
-
-def lowrank(layers, *, width, rank):
-    """Every layer in two thin ones: gradients of one size, evenly over backward."""
-    body = []
-    for _ in range(layers):
-        body += [torch.nn.Linear(width, rank, bias=False), torch.nn.Linear(rank, width), torch.nn.Tanh()]
-    return torch.nn.Sequential(*body)
+    def forward(self, x):
+        weights = torch.softmax(self.weigh(x), dim=1)
+        parts = [torch.nn.functional.gelu(one(x)) for one in self.each]
+        return x + sum(weights[:, k : k + 1] * part for k, part in enumerate(parts))
 
 
 def cell_result(cell, itself):
