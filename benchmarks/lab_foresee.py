@@ -59,8 +59,9 @@ def predictions_for(
             profiles = [scaled(profiles[0], computing_s(task))]
             known = [
                 replace(each, cores_s_per_byte=None) for each in known
-            ]  # what that loses is in the steps already
-        cluster = Cluster(backend="gloo", probes=tuple(known), steady=steady[two])
+            ]  # what that loses, and what waiting changes, is in the steps already
+        seen = steady[two] if computing_s is None else ()
+        cluster = Cluster(backend="gloo", probes=tuple(known), steady=seen)
         pair = trained.get((two, task["stage"], *name_of(task)))
         if task.get("late"):
             pair = trained["late2", task["stage"], *name_of(task)]

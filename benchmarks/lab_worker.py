@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -62,71 +63,64 @@ class Sleeping(torch.nn.Module):
 def real_network(name):
     """Small networks that really compute, and a batch for them: gradients of 0.5 to 4 MB, steps of 0.05 to 0.9 s."""
     torch.manual_seed(0)
-    if name == "real-fan":
-        return Fan(560, heads=(60, 140, 220)), torch.randn(900, 560)
-    if name == "real-crossing":
-        return Crossing(24, classes=120), torch.randn(36, 24, 24, 24)
-    if name == "real-experts":
-        return torch.nn.Sequential(Experts(320, 4), Experts(320, 3)), torch.randn(900, 320)
-    if name == "own-fan":
-        return Fan(480, heads=(80, 160, 240)), torch.randn(1500, 480)
-    if name == "own-crossing":
-        return Crossing(28, classes=180), torch.randn(56, 28, 28, 28)
-    return torch.nn.Sequential(Experts(352, 4), Experts(352, 2)), torch.randn(1700, 352)
+    if name == "real-tied":
+        return Tied(720, 480, 360), torch.randn(1300, 720)
+    if name == "real-levels":
+        return Levels(512, 4), torch.randn(2000, 512)
+    if name == "real-waves":
+        return Waves(96, 640, 420), torch.randn(1000, 96)
+    if name == "own-tied":
+        return Tied(640, 560, 320), torch.randn(1300, 640)
+    return Levels(576, 4), torch.randn(1600, 576)
 
 
-class Fan(torch.nn.Module):
-    """Few layers that all share, and heads of several sizes side by side."""
+class Tied(torch.nn.Module):
+    """Down through a few matrices and up through the same ones: each has its gradient when its first use is done."""
 
-    def __init__(self, width, *, heads):
+    def __init__(self, *widths):
         super().__init__()
-        self.trunk = torch.nn.Sequential(
-            torch.nn.Linear(width, width // 2), torch.nn.SiLU(), torch.nn.Linear(width // 2, width)
-        )
-        self.heads = torch.nn.ModuleList(
-            torch.nn.Sequential(
-                torch.nn.Linear(width, 2 * out), torch.nn.SiLU(), torch.nn.Linear(2 * out, out)
-            )
-            for out in heads
+        self.weights = torch.nn.ParameterList(
+            torch.randn(after, before) / before**0.5 for before, after in pairwise(widths)
         )
 
     def forward(self, x):
-        x = self.trunk(x)
-        return torch.cat([head(x) for head in self.heads], dim=1)
+        for weight in self.weights:
+            x = torch.tanh(torch.nn.functional.linear(x, weight))
+        for weight in reversed(self.weights):
+            x = torch.nn.functional.linear(torch.tanh(x), weight.T)
+        return x
 
 
-class Crossing(torch.nn.Module):
-    """Down to few places and up again, what was seen before beside it: the first layers' gradients come in pieces."""
-
-    def __init__(self, channels, *, classes):
-        super().__init__()
-        twice = 2 * channels
-        self.fine = torch.nn.Conv2d(channels, channels, 3, padding=1)
-        self.down = torch.nn.Conv2d(channels, twice, 3, stride=2, padding=1)
-        self.coarse = torch.nn.Conv2d(twice, twice, 3, padding=1)
-        self.up = torch.nn.ConvTranspose2d(twice, channels, 2, stride=2)
-        self.joined = torch.nn.Conv2d(twice, twice, 3, padding=1)
-        self.head = torch.nn.Linear(twice * 36, classes)
-
-    def forward(self, x):
-        fine = torch.relu(self.fine(x))
-        coarse = torch.relu(self.coarse(torch.relu(self.down(fine))))
-        both = torch.relu(self.joined(torch.cat([fine, self.up(coarse)], dim=1)))
-        return self.head(torch.nn.functional.adaptive_avg_pool2d(both, 6).flatten(1))
-
-
-class Experts(torch.nn.Module):
-    """Several of the same, mixed by a small layer that looks at the input."""
+class Levels(torch.nn.Module):
+    """Every level half as wide as the one before, and an answer from each."""
 
     def __init__(self, width, count):
         super().__init__()
-        self.weigh = torch.nn.Linear(width, count)
-        self.each = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(count))
+        widths = [width // 2**k for k in range(count)]
+        self.down = torch.nn.ModuleList(torch.nn.Linear(before, after) for before, after in pairwise(widths))
+        self.answers = torch.nn.ModuleList(torch.nn.Linear(each, width) for each in widths)
 
     def forward(self, x):
-        weights = torch.softmax(self.weigh(x), dim=1)
-        parts = [torch.nn.functional.gelu(one(x)) for one in self.each]
-        return x + sum(weights[:, k : k + 1] * part for k, part in enumerate(parts))
+        found = self.answers[0](x)
+        for down, answer in zip(self.down, self.answers[1:], strict=True):
+            x = torch.nn.functional.leaky_relu(down(x))
+            found = found + answer(x)
+        return found
+
+
+class Waves(torch.nn.Module):
+    """Sines of fixed random sums, then layers that are trained: half of the first computing has no gradients."""
+
+    def __init__(self, width, many, out):
+        super().__init__()
+        self.register_buffer("sums", torch.randn(width, many))
+        self.trained = torch.nn.Sequential(
+            torch.nn.Linear(2 * many, many // 2), torch.nn.ELU(), torch.nn.Linear(many // 2, out)
+        )
+
+    def forward(self, x):
+        angles = x @ self.sums
+        return self.trained(torch.cat([angles.sin(), angles.cos()], dim=1))
 
 
 def cell_result(cell, itself):

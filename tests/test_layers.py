@@ -9,7 +9,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src"
 # a name may import names of its own line and of the lines above; table_columns counts as table
 LAYERS = """errors units records
-stats step_law steady observe least_squares reliability constants
+stats step_law steady resume observe least_squares reliability constants
 config plan table migrate slurm preflight
 split links probe timeline telemetry
 curve convergence accuracy measured

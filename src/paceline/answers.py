@@ -28,6 +28,7 @@ from paceline.convergence import EpochsLaw, convergence_of, epochs_law
 from paceline.doubling import told_curve
 from paceline.fit import Law, fit_law, parameters, unidentified
 from paceline.observe import Observed, Setting, labels, observe
+from paceline.prior import alone_s
 from paceline.project import draws, estimate_of, projections
 from paceline.project_lines import fitted_lines
 from paceline.records import (
@@ -43,10 +44,13 @@ from paceline.records import (
     TimeKind,
 )
 from paceline.refuse import Cores, incomparable, refusal, too_wide, tried
-from paceline.units import range_text
+from paceline.units import duration_text, range_text
 from paceline.whatif import NO_CHANGE, changed_law
 
 __all__ = ["Answers", "Ask", "Cluster", "answers"]
+
+
+_TOLD_RATIO = 0.005  # of a step: what waiting changes by less is not worth a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +257,17 @@ def _fit_record(
     if steady is not None:
         told = "in this training" if steady.trained else "probed"
         text += f"; workers differ by {steady.at_once:.1%} at the same moment ({told})"
+    text += _waited_text(law.observed)
     lines = fitted_lines(law, everything, projected) if ask.change == NO_CHANGE else ()
     return Fit(parameters(law), unknown, _held_out(law, everything, cluster, ask), text, lines)
+
+
+def _waited_text(observed: Observed) -> str:
+    waited = observed.resumed
+    if waited is None or abs(waited.seconds) < _TOLD_RATIO * alone_s(observed):
+        return ""
+    more = "longer" if waited.seconds > 0 else "less"
+    return f"; computing takes {duration_text(abs(waited.seconds))} {more} after a wait (probed)"
 
 
 def _words(name: str) -> str:

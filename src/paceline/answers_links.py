@@ -11,6 +11,7 @@ from paceline.links_probe import belief_of
 from paceline.observe import Observed
 from paceline.prior import alone_s
 from paceline.records import Link, LinkClass, Projection
+from paceline.resume import resumed
 from paceline.steady import steadiness
 from paceline.units import duration_text, rate_text
 
@@ -45,10 +46,16 @@ def with_probed(cluster: Cluster, backend: str | None) -> Cluster:
 
 
 def with_steadiness(observed: Observed, cluster: Cluster) -> Observed:
-    """The measurements, and what a probe saw of workers that computed at the same time, if they do not tell it."""
-    if observed.steady is not None or not observed.absolute:
+    """The measurements, and what a probe saw of workers that computed at the same time, if they do not tell it; and of
+    workers that had waited. NCCL keeps a device busy while it waits: there no pause changes anything."""
+    if not observed.absolute:
         return observed
-    return replace(observed, steady=steadiness(cluster.steady, alone_s(observed)))
+    step_s = alone_s(observed)
+    probed = steadiness(cluster.steady, step_s)
+    waited = None
+    if observed.backend == "gloo":
+        waited = resumed(cluster.steady, step_s, steady=probed, steps_ratio=observed.steps_ratio)
+    return replace(observed, steady=observed.steady or probed, resumed=waited)
 
 
 def with_contention(observed: Observed, between: LinkBelief | None) -> Observed:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.records import Estimate, Profile, TimeKind
+from paceline.resume import Resumed
 from paceline.stats import log_error
 from paceline.steady import Steadiness, of_training
 from paceline.step_law import Array, Overlap, Rows
@@ -58,6 +59,7 @@ class Observed:
     noise_ratio: float | None  # by how much a worker's own time differs from step to step, and among workers
     steps_ratio: float | None = None  # from step to step alone
     steady: Steadiness | None = None  # of several workers at once, as this training or a probe saw them
+    resumed: Resumed | None = None  # what computing takes longer for having waited, as a probe saw it
 
     @property
     def batch_known(self) -> bool:
@@ -183,6 +185,7 @@ def rows_of(observed: Observed, settings: Sequence[Setting]) -> Rows:
         weight=np.clip(weight, 0.0, 1.0),
         units=np.array(units),
         late_ratio=np.array([_late_at(observed, s) for s in settings]),
+        resumed_s=0.0 if observed.resumed is None else observed.resumed.seconds,
     )
 
 

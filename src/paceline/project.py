@@ -23,7 +23,19 @@ from paceline.fit import Law, Member
 from paceline.observe import Setting, rows_of
 from paceline.prior import CALM
 from paceline.records import Estimate, Projection
-from paceline.step_law import NAMES, Array, Rows, Structure, compute_s, exchange_s, log_time, shown_s, terms
+from paceline.step_law import (
+    NAMES,
+    Array,
+    Rows,
+    Structure,
+    after_wait_s,
+    compute_s,
+    exchange_s,
+    log_time,
+    shown_s,
+    terms,
+    waited_s,
+)
 from paceline.units import duration_text, percent_text
 
 __all__ = ["Draws", "draws", "estimate_of", "projections"]
@@ -64,6 +76,7 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
         _both_count(law, rows),
         _unsteady(law, rows),
         _contended(law, rows),
+        _resumed(law, rows),
     )
     spread = np.sqrt(sum(part**2 for part in parts))
     even = ndtri((np.arange(_COPIES) + 0.5) / _COPIES)  # evenly spread quantiles: no luck in the discrepancy
@@ -190,9 +203,9 @@ def _late_bucket(law: Law, rows: Rows) -> str | None:
     if overlap is None or rows.workers[0] < 2:
         return None
     member = law.members[0]
-    compute = compute_s(member.theta[:1], rows, member.structure.dilation)
+    compute = after_wait_s(compute_s(member.theta[:1], rows, member.structure.dilation), rows)
     latency, move = exchange_s(member.theta[:1], rows, member.structure.algorithm)
-    slowest = compute * (1.0 + rows.late_ratio)
+    slowest = compute * (1.0 + rows.late_ratio) + waited_s(member.theta[:1], rows, compute)
     j = int(np.argmax(shown_s(overlap, rows, slowest, latency, move)[0][:, 0, 0]))
     ready = duration_text(float(overlap.ready_ratio[j] * slowest[0, 0]))
     return f"bucket {j + 1} of {len(overlap.tail_share)}, ready after {ready}, ends the step"
@@ -279,6 +292,18 @@ def _contended(law: Law, rows: Rows) -> Array:
         for each in (overlap, replace(overlap, carry_s=0.0), replace(overlap, busy_hop_s=0.0))
     )
     return np.asarray(np.hypot(_TAKEN_SD * (whole - kept), _BUSY_HOP_SD * (whole - swift)))
+
+
+def _resumed(law: Law, rows: Rows) -> Array:
+    """What computing takes longer for having waited is known as far as the probe knows it."""
+    waited, member, overlap = law.observed.resumed, law.members[0], law.observed.overlap
+    if waited is None:
+        return np.zeros(len(rows.workers))
+    found, more = (
+        log_time(member.theta[:1], each, member.structure, overlap, law.practice)[0][0]
+        for each in (rows, replace(rows, resumed_s=rows.resumed_s + waited.sd_s))
+    )
+    return np.asarray(np.abs(more - found))
 
 
 def _both_count(law: Law, rows: Rows) -> Array:

@@ -6,6 +6,7 @@ workers, over all such rows:
     at once     (mean of the slowest / mean of all − 1) / m(K)       m: expected maximum of K standard normal values
     alone       the deviation of one worker's rows, over eight in a row, or as many as a burst has: as long as a short
                 launch. Where a burst has less than five, that of shorter rows, as if it evened out in longer ones.
+    paused      the same over eight rows one after the other, pauses or not: what drifts, and what a pause changes, too
 
 Steps of one worker show both what is its own and what a machine's slow minute does to all: `alone`. Waiting for each
 other costs what is at once. Hosts that keep another speed for seconds, or get another one whenever they waited, differ
@@ -26,7 +27,16 @@ from paceline.stats import NINETY, deviation, half_width_ratio
 from paceline.step_law import Array, expected_maximum
 from paceline.units import duration_text
 
-__all__ = ["Steadiness", "of_training", "steadiness", "steady_lines", "steady_rows", "variation"]
+__all__ = [
+    "Steadiness",
+    "bursts",
+    "of_training",
+    "on_most_nodes",
+    "steadiness",
+    "steady_lines",
+    "steady_rows",
+    "variation",
+]
 
 _SHOWN_S = (0.05, 0.5)
 _SHOWN_WORKERS = 8
@@ -41,21 +51,26 @@ class Steadiness:
 
     at_once: float
     alone: float
+    paused: float = 0.0  # at least alone
     sd: float = 0.0  # of the logarithm of at_once: launches and bursts are few
     trained: bool = False  # told by the training itself, which holds what is its own already
 
 
 def steadiness(probes: Sequence[SteadyProbe], step_s: float) -> Steadiness | None:
     """What the probes on the most nodes say of a step of this length; None where none says anything."""
-    known = [probe for probe in probes if _pieces(probe).shape[1] >= _FEWEST_ROWS]
-    if not known:
+    found = [_of(probe, step_s) for probe in on_most_nodes(probes)]
+    if not found:
         return None
-    most = max((probe.nodes, probe.workers) for probe in known)
-    found = [_of(probe, step_s) for probe in known if (probe.nodes, probe.workers) == most]
-    at_once, alone, variance = (
-        fmean(part) for part in zip(*((each.at_once, each.alone, each.sd**2) for each in found), strict=True)
-    )
-    return Steadiness(at_once, alone, math.sqrt(variance / len(found)))
+    parts = ((each.at_once, each.alone, each.paused, each.sd**2) for each in found)
+    at_once, alone, paused, variance = (fmean(part) for part in zip(*parts, strict=True))
+    return Steadiness(at_once, alone, paused, math.sqrt(variance / len(found)))
+
+
+def on_most_nodes(probes: Sequence[SteadyProbe]) -> list[SteadyProbe]:
+    """Those of the most nodes and workers, that hold enough to tell anything."""
+    known = [probe for probe in probes if _pieces(probe).shape[1] >= _FEWEST_ROWS]
+    most = max(((probe.nodes, probe.workers) for probe in known), default=None)
+    return [probe for probe in known if (probe.nodes, probe.workers) == most]
 
 
 def of_training(waited: Estimate, late_s: float, computed_s: float, workers: int) -> Steadiness:
@@ -63,7 +78,7 @@ def of_training(waited: Estimate, late_s: float, computed_s: float, workers: int
     one that is always late."""
     ratio = (waited.value - late_s) / computed_s / _expected_maximum(workers)
     unsure = (half_width_ratio(waited) or 0.0) / NINETY
-    return Steadiness(max(0.0, ratio), 0.0, min(1.0, unsure), trained=True)
+    return Steadiness(max(0.0, ratio), 0.0, sd=min(1.0, unsure), trained=True)
 
 
 def steady_rows(probes: Sequence[SteadyProbe]) -> list[dict[str, float | int]]:
@@ -102,14 +117,15 @@ def steady_lines(probes: Sequence[SteadyProbe]) -> tuple[str, ...]:
 def variation(steady: Steadiness, steps_ratio: float | None) -> float:
     """By how much workers of a training differ at once, whose single worker's steps differ by `steps_ratio`.
 
-    What these differ by beyond the machine is the script's own, on every worker apart; a machine that was calmer while
-    they were measured was calmer altogether.
+    What these differ by beyond the machine, drifts and pauses included, is the script's own, on every worker apart; a
+    machine that was calmer while they were measured was calmer altogether.
     """
     if steps_ratio is None or steady.trained:
         return steady.at_once
     if steps_ratio < steady.alone:
         return steady.at_once * steps_ratio / steady.alone
-    return math.hypot(steady.at_once, math.sqrt(steps_ratio**2 - steady.alone**2))
+    machine = max(steady.alone, steady.paused)
+    return math.hypot(steady.at_once, math.sqrt(max(0.0, steps_ratio**2 - machine**2)))
 
 
 def _pieces(probe: SteadyProbe) -> Array:
@@ -121,23 +137,30 @@ def _pieces(probe: SteadyProbe) -> Array:
 
 
 def _of(probe: SteadyProbe, step_s: float) -> Steadiness:
-    pieces = _pieces(probe)
-    workers, count = pieces.shape
-    burst = min(count, probe.burst or count)
-    bursts = pieces[:, : count // burst * burst].reshape(workers, -1, burst)
-    longest = count // _FEWEST_ROWS if probe.burst is None else burst
-    length = min(longest, max(1, round(step_s / float(pieces.mean()))))
-    rows = _rows(bursts, length)
+    each = bursts(probe)
+    workers, count, burst = each.shape
+    longest = burst // _FEWEST_ROWS if probe.burst is None else burst
+    length = min(longest, max(1, round(step_s / float(each.mean()))))
+    rows = _rows(each, length)
     slowest = float(rows.max(axis=0).mean() / rows.mean()) - 1.0
     short = min(length, max(1, burst // _FEWEST_IN_BURST))
-    alone = _alone(_rows(bursts, short), short) * math.sqrt(short / length)
-    chance = 0.0 if probe.burst is None else _HALF_NORMAL / math.sqrt(bursts.shape[1] * (workers - 1))
-    return Steadiness(slowest / _expected_maximum(workers), alone, chance)
+    alone = _alone(_rows(each, short), short) * math.sqrt(short / length)
+    paused = max(alone, _alone(rows[:, :, ::length].reshape(workers, 1, -1), 1))
+    chance = 0.0 if probe.burst is None else _HALF_NORMAL / math.sqrt(count * (workers - 1))
+    return Steadiness(slowest / _expected_maximum(workers), alone, paused, chance)
 
 
-def _rows(bursts: Array, length: int) -> Array:
+def bursts(probe: SteadyProbe) -> Array:
+    """[workers × bursts × pieces]: one burst, where there was no pause."""
+    pieces = _pieces(probe)
+    workers, count = pieces.shape
+    burst = max(1, min(count, probe.burst or count))
+    return pieces[:, : count // burst * burst].reshape(workers, -1, burst)
+
+
+def _rows(each: Array, length: int) -> Array:
     """What so many pieces in a row take, from every piece of a burst on: [workers × bursts × rows]."""
-    whole = np.concatenate([np.zeros((*bursts.shape[:2], 1)), np.cumsum(bursts, axis=2)], axis=2)
+    whole = np.concatenate([np.zeros((*each.shape[:2], 1)), np.cumsum(each, axis=2)], axis=2)
     return np.asarray(whole[..., length:] - whole[..., :-length])
 
 

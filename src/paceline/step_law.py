@@ -7,11 +7,13 @@
     straggle  = cv · m(N) · F + ℓ F                      m(N): expected maximum of N standard normal values;
                                                          ℓ: how much longer one worker computes, in every step
     exposed   = soft max(0, c − ω F(1+ℓ))                ω: share of the computation under which exchange can hide
-              = max_j [C_j − (end of backward − R_j)(1+ℓ) / σ_j]       where hooks saw the buckets
+              = max_j [C_j − (end of backward − R_j)(1+ℓ+cv m(N)) / σ_j]         where hooks saw the buckets: an
+                                                         exchange that lasts waits for the slowest's first bucket only
     σ_j       = C_j with a + b instead of a, over C_j    b: what hops take longer beside computing (probed, as χ below)
     C_j       = n_j a + Σ_{i≥j} x_i                      the n_j buckets from j on; a: all hops of one exchange
               = ‖⌈n_j/k⌉ a, α + Σ_{i≥j} x_i‖₄            over gloo: k = 2 exchanges together, each of which sends parts
                                                          while others arrive, so the longer of the two counts
+    F grows by E where N > 1                            E: what computing takes longer for having waited (probed)
     F grows by τ χ h, h = exchange that hides           χ: by how much computing and exchange together want more than
                                                          the cores of a node (one worker on each node, probed)
     k micro-steps and one exchange:  F grows by (k−1) r F, r the share of F before the optimizer; straggle by √k
@@ -129,6 +131,7 @@ class Rows:
     weight: Array  # of `above`, 0..1
     units: Array
     late_ratio: Array | float = 0.0  # how much longer than the others one worker computes
+    resumed_s: float = 0.0  # what a step computes longer for having waited, where there are several workers
 
     @property
     def per_node(self) -> Array:
@@ -158,20 +161,22 @@ def terms(
 ) -> tuple[Array, Array, Array]:
     """Computation, exposed exchange and waiting for stragglers, seconds per step, [parameter sets × rows]."""
     compute = compute_s(theta, rows, structure.dilation)
+    again = compute  # a micro-step that follows another has not waited
+    compute = after_wait_s(compute, rows)
     latency, move = exchange_s(theta, rows, structure.algorithm)
     slowest, lost = compute * (1.0 + rows.late_ratio), np.zeros_like(compute)
+    waited = waited_s(theta, rows, compute)
     if overlap is None:
         over = latency + move - _unit(theta, "omega") * slowest
         exposed = 0.5 * (over + np.sqrt(over * over + (_SOFT * (latency + move)) ** 2))
     else:
-        shown, lost = shown_s(overlap, rows, slowest, latency, move)
+        shown, lost = shown_s(overlap, rows, slowest + waited, latency, move)
         exposed = _exposed_s(shown, rows)
     exposed = exposed + practice.open_ratio * latency
     more = practice.micro_steps - 1
     whole = 1.0 + more * practice.repeated_ratio
-    straggle = _value(theta, "cv") * expected_maximum(rows.workers) * compute * np.sqrt(1.0 + more)
-    straggle = straggle + rows.late_ratio * compute * whole
-    return compute * whole + lost, np.asarray(exposed), np.asarray(straggle)
+    straggle = waited * np.sqrt(1.0 + more) + rows.late_ratio * compute * whole
+    return compute + (whole - 1.0) * again + lost, np.asarray(exposed), np.asarray(straggle)
 
 
 def _lost_s(overlap: Overlap, rows: Rows, move: Array, hidden: Array) -> Array:
@@ -233,6 +238,16 @@ def compute_s(theta: Array, rows: Rows, law: Dilation) -> Array:
     delta = theta[:, first + rows.below] * (1 - rows.weight) + theta[:, first + rows.above] * rows.weight
     alone = _value(theta, "t_ref") * (share + (1 - share) * rows.batch) * np.exp(delta)
     return np.asarray(alone * (1.0 + _value(theta, "kappa") * dilation(law, rows.per_node)))
+
+
+def after_wait_s(compute: Array, rows: Rows) -> Array:
+    """F of a step before which all waited for all; never less than half of it."""
+    return np.asarray(np.maximum(compute / 2, compute + rows.resumed_s * (rows.workers > 1)))
+
+
+def waited_s(theta: Array, rows: Rows, compute: Array) -> Array:
+    """cv m(N) F: what the slowest of a step's workers takes longer, now this one, now that one."""
+    return np.asarray(_value(theta, "cv") * expected_maximum(rows.workers) * compute)
 
 
 def exchange_s(theta: Array, rows: Rows, algorithm: Algorithm) -> tuple[Array, Array]:
