@@ -124,6 +124,34 @@ def test_what_a_script_differs_by_beyond_the_machine_is_its_own():
     assert variation(Steadiness(0.03, 0.0), 0.04) == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize(
+    ("steps", "own"), [(0.015, 0.02), (0.03, 0.04), (0.05, 0.04), (0.06, 0.04), (0.1, 0.0894)]
+)
+def test_what_drifts_and_what_a_pause_changes_is_not_the_scripts_own(steps, own):
+    assert variation(Steadiness(at_once=0.04, alone=0.03, paused=0.06), steps) == pytest.approx(own, rel=0.01)
+
+
+def test_a_drift_over_several_bursts_is_seen_over_several_bursts_alone():
+    drift = np.repeat(1 + 0.1 * np.sin(np.arange(400) / 2), 100)  # bursts of a second, six seconds around
+    probe = bursts(anew=0.0)
+    series = tuple(tuple(np.array(one) * drift) for one in probe.pieces_s)
+    found = steadiness([replace(probe, pieces_s=series)], 50 * PIECE_S)
+    assert found.alone < 0.01
+    assert found.paused == pytest.approx(0.07, rel=0.2)
+    assert steadiness([computed(own=0.1)], PIECE_S).paused == pytest.approx(0.1, rel=0.1)
+
+
+@pytest.mark.parametrize("nodes", [4, 8])
+def test_an_exchange_that_lasts_waits_for_the_slowest_s_first_bucket_only(nodes):
+    """4 MB leave at 0.15 s and are sent until after backward: who is slow after that makes nobody wait. Drawn."""
+    one = replace(profile((4.0, 0.15), (0.01, 0.3)), step_noise_s=Estimate(0.001))
+    slowest = np.random.default_rng(6).normal(1.0, 0.1, (40_000, nodes)).max(axis=1).mean()
+    ring_s = 2 * (nodes - 1) / nodes * 4.01 / 10 + 0.0005
+    counted_s = STEP_S - 0.3 + 0.15  # after backward, forward, and until the first bucket is ready
+    found = foreseen(one, nodes, steady=(bursts(anew=0.1, own=0.0),))
+    assert found.value == pytest.approx(counted_s * slowest + ring_s, rel=0.01)
+
+
 @pytest.mark.parametrize("nodes", [4, 8])
 def test_a_projection_waits_for_what_workers_differ_by_at_once(nodes):
     """One worker's steps differ by 8 %, of which 3 % are its own: the truth is drawn."""

@@ -44,13 +44,11 @@ from paceline.records import (
     TimeKind,
 )
 from paceline.refuse import Cores, incomparable, refusal, too_wide, tried
-from paceline.units import duration_text, range_text
+from paceline.resume import resumed_text
+from paceline.units import range_text
 from paceline.whatif import NO_CHANGE, changed_law
 
 __all__ = ["Answers", "Ask", "Cluster", "answers"]
-
-
-_TOLD_RATIO = 0.005  # of a step: what waiting changes by less is not worth a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,17 +255,10 @@ def _fit_record(
     if steady is not None:
         told = "in this training" if steady.trained else "probed"
         text += f"; workers differ by {steady.at_once:.1%} at the same moment ({told})"
-    text += _waited_text(law.observed)
+    if (waited := resumed_text(law.observed.resumed, alone_s(law.observed))) is not None:
+        text += f"; computing takes {waited} after a wait (probed)"
     lines = fitted_lines(law, everything, projected) if ask.change == NO_CHANGE else ()
     return Fit(parameters(law), unknown, _held_out(law, everything, cluster, ask), text, lines)
-
-
-def _waited_text(observed: Observed) -> str:
-    waited = observed.resumed
-    if waited is None or abs(waited.seconds) < _TOLD_RATIO * alone_s(observed):
-        return ""
-    more = "longer" if waited.seconds > 0 else "less"
-    return f"; computing takes {duration_text(abs(waited.seconds))} {more} after a wait (probed)"
 
 
 def _words(name: str) -> str:

@@ -17,10 +17,14 @@ from statistics import fmean
 import numpy as np
 
 from paceline.records import SteadyProbe
+from paceline.stats import NINETY
 from paceline.steady import Steadiness, bursts, on_most_nodes
+from paceline.units import duration_text
 
-__all__ = ["Resumed", "resumed"]
+__all__ = ["Resumed", "resumed", "resumed_lines", "resumed_rows", "resumed_text"]
 
+_SHOWN_S = (0.05, 0.5)
+_TOLD = 0.005  # of a step: what waiting changes by less is not worth a word
 _BELIEVED = 0.03  # of a step, as a deviation: before anything was probed
 
 
@@ -55,6 +59,33 @@ def resumed(
     if steady is not None and steps_ratio is not None and steps_ratio < steady.alone:
         calmer = steps_ratio / steady.alone
     return Resumed(calmer * known * value, calmer * math.sqrt(known * variance))
+
+
+def resumed_rows(probes: Sequence[SteadyProbe]) -> list[dict[str, float]]:
+    """What steps of 50 ms and half a second compute longer for having waited; nothing where no probe paused."""
+    found = ((step_s, resumed(probes, step_s)) for step_s in _SHOWN_S)
+    return [
+        {"step_s": step_s, "resumed_s": each.seconds, "sd_s": each.sd_s}
+        for step_s, each in found
+        if each is not None
+    ]
+
+
+def resumed_text(waited: Resumed | None, step_s: float) -> str | None:
+    """That in words, where it is worth any."""
+    if waited is None or abs(waited.seconds) < max(_TOLD * step_s, NINETY * waited.sd_s):
+        return None
+    return f"{duration_text(abs(waited.seconds))} {'longer' if waited.seconds > 0 else 'less'}"
+
+
+def resumed_lines(probes: Sequence[SteadyProbe]) -> tuple[str, ...]:
+    """What waiting changes in computing, in one line, if it does."""
+    parts = [
+        f"{text} in steps of {duration_text(step_s)}"
+        for step_s in _SHOWN_S
+        if (text := resumed_text(resumed(probes, step_s), step_s)) is not None
+    ]
+    return (f"after a wait, computing takes {' and '.join(parts)} than without one",) if parts else ()
 
 
 def _of(probe: SteadyProbe, step_s: float) -> Resumed | None:

@@ -34,6 +34,7 @@ from paceline.preflight import Facts, preflight_findings
 from paceline.probe_nccl import read_nccl_tests
 from paceline.records import Allocation, Probe, Study, Workload
 from paceline.records_json import plain_data
+from paceline.resume import resumed_rows
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
 from paceline.steady import steady_rows
@@ -324,6 +325,7 @@ def _show(found: Probed, *, home: Path | None, file: Path | None, json: bool) ->
         "links": plain_data(found.links),
         "devices": plain_data(found.devices),
         "steady": steady_rows(found.steady),
+        "resumed": resumed_rows(found.steady),
         "notes": list(found.notes),
         "findings": plain_data(found.findings),
         "folder": None if home is None else str(home / "probe"),

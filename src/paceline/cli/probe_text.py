@@ -10,6 +10,7 @@ from paceline.links_spec import class_text
 from paceline.probe import OPS
 from paceline.probe_device import device_lines
 from paceline.records import DeviceProbe, LinkProbe, ProbeRow, SteadyProbe
+from paceline.resume import resumed_lines
 from paceline.steady import steady_lines
 from paceline.units import (
     bytes_text,
@@ -35,6 +36,7 @@ def probe_lines(
         yield ""
     yield from device_lines(devices)
     yield from steady_lines(steady)
+    yield from resumed_lines(steady)
 
 
 def _link_lines(link: LinkProbe) -> Iterator[str]:
