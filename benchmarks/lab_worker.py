@@ -168,7 +168,7 @@ def cell_result(cell, itself):
     dist.barrier()  # nobody clears away while others are at their last step
     found = timeline.result()
     timeline.close()
-    size = sum(p.numel() * p.element_size() for p in network.parameters())
+    size = sum(each.numel() * each.element_size() for each in (*network.parameters(), *network.buffers()))
     del ddp, optimizer, network
     gc.collect()
     own = {

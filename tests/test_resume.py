@@ -97,10 +97,10 @@ def test_a_training_that_mostly_sleeps_is_changed_by_its_share():
 
 # ---------------------------------------------------------------- in a projection
 
-UNEVEN = replace(profile((0.01, 0.3)), step_noise_s=Estimate(0.02 * STEP_S))  # as the machine: 2% of a piece
+UNEVEN = replace(profile((0.01, 0.3)), step_noise_s=Estimate(0.0034 * STEP_S))  # as the machine: 2% of a piece
 
 
-@pytest.mark.parametrize("after_s", [(-0.012,), (0.02,)])
+@pytest.mark.parametrize("after_s", [(-0.003,) * 4, (0.005,) * 4])
 def test_several_workers_wait_in_every_step_and_one_does_not(after_s):
     with_it, without = paused(after_s), paused()
     for nodes in (2, 8):
@@ -108,7 +108,7 @@ def test_several_workers_wait_in_every_step_and_one_does_not(after_s):
             foreseen(UNEVEN, nodes, steady=(with_it,)).value
             - foreseen(UNEVEN, nodes, steady=(without,)).value
         )
-        assert changed == pytest.approx(after_s[0], rel=0.15)
+        assert changed == pytest.approx(sum(after_s), rel=0.1)
     alone = [foreseen(UNEVEN, 1, steady=(probe,)).value for probe in (with_it, without)]
     assert alone[0] == pytest.approx(alone[1], rel=0.001)
 
@@ -116,14 +116,14 @@ def test_several_workers_wait_in_every_step_and_one_does_not(after_s):
 def test_nccl_keeps_a_device_busy_while_it_waits():
     one = replace(UNEVEN, point=replace(UNEVEN.point, backend="nccl"))
     link = replace(LINK, backend="nccl")
-    told, blind = (foreseen(one, 4, (link,), steady=(paused(after),)) for after in ((-0.05,), ()))
+    told, blind = (foreseen(one, 4, (link,), steady=(paused(after),)) for after in ((-0.005,) * 4, ()))
     assert told.value == pytest.approx(blind.value, rel=0.005)
 
 
 def test_of_several_micro_steps_only_the_first_has_waited():
     accumulate = change_from(["accumulate=4"])
     times = [
-        foreseen(UNEVEN, 4, change=accumulate, steady=(paused(after),)).value for after in ((-0.012,), ())
+        foreseen(UNEVEN, 4, change=accumulate, steady=(paused(after),)).value for after in ((-0.003,) * 4, ())
     ]
     assert times[0] - times[1] == pytest.approx(-0.012, rel=0.2)
 
@@ -135,16 +135,16 @@ def test_a_probe_that_is_not_sure_widens_the_interval():
 
 def test_what_waiting_changes_is_said_where_it_counts():
     ask = Ask(at=((Setting(4, 4, 8), ()),))
-    probe, still = paused((-0.008,)), paused()
+    probe, still = paused((-0.008,), noise=0.0), paused()
     told, silent = (
         answers(
             [UNEVEN], cluster=Cluster(backend="gloo", probes=(LINK,), steady=(each,)), ask=ask
         ).fit.explanation
         for each in (probe, still)
     )
-    assert "; computing takes 8.0 ms less after a wait (probed)" in told
+    assert "; computing takes 8.00 ms less after a wait (probed)" in told
     assert "after a wait" not in silent
-    steps = "8.0 ms less in steps of 50.0 ms and 8.0 ms less in steps of 500 ms"
+    steps = "8.00 ms less in steps of 50.0 ms and 8.00 ms less in steps of 500 ms"
     line = f"after a wait, computing takes {steps} than without one"
     assert resumed_lines([paused((-0.008,), noise=0.0)]) == (line,)
     assert line in list(probe_lines((), (), [paused((-0.008,), noise=0.0)]))

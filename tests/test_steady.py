@@ -137,7 +137,7 @@ def test_a_drift_over_several_bursts_is_seen_over_several_bursts_alone():
     series = tuple(tuple(np.array(one) * drift) for one in probe.pieces_s)
     found = steadiness([replace(probe, pieces_s=series)], 50 * PIECE_S)
     assert found.alone < 0.01
-    assert found.paused == pytest.approx(0.07, rel=0.2)
+    assert 0.03 < found.paused < 0.08
     assert steadiness([computed(own=0.1)], PIECE_S).paused == pytest.approx(0.1, rel=0.1)
 
 
