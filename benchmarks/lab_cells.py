@@ -69,12 +69,12 @@ SETS = {"first": FIRST, "second": SECOND}
 SEEDS = [[34 * KB, 1 / 18]] * 18
 LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.03, 0.12, 25), (50, 110), (0.07, 0.22), "2ms"
 LATE_RATIO = 1.5
-REAL = ("real-tied", "real-levels", "real-waves")
+REAL = ("real-normed", "real-lookup", "real-cascade")
 ROUNDS, ROUND_STEPS = 8, 6
-REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.6, 13), (80, 150), 0.25
-EIGHTH_RATES_MBIT, EIGHTH_CORES = (75, 120), 0.125
-OWN = ("own-tied", "own-levels")
-OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.6, 12), (270,), 2
+REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.5, 12), (100,), 0.25
+EIGHTH_RATES_MBIT, EIGHTH_CORES = (85,), 0.125
+OWN = ("own-normed", "own-lookup", "own-cascade")
+OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.5, 12), (180, 320, 600), 2
 STEADY_S = BESIDE_S = 40.0  # for every rate, as `paceline probe --seconds 160` would
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
 LAG_PROBE_SIZES = (1024, 8192, 32_768, 131_072, 524_288, 1_048_576)

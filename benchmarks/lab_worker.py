@@ -15,7 +15,6 @@ import json
 import os
 import sys
 import time
-from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -63,64 +62,60 @@ class Sleeping(torch.nn.Module):
 def real_network(name):
     """Small networks that really compute, and a batch for them: gradients of 0.5 to 4 MB, steps of 0.05 to 0.9 s."""
     torch.manual_seed(0)
-    if name == "real-tied":
-        return Tied(720, 480, 360), torch.randn(1300, 720)
-    if name == "real-levels":
-        return Levels(512, 4), torch.randn(2000, 512)
-    if name == "real-waves":
-        return Waves(96, 640, 420), torch.randn(1000, 96)
-    if name == "own-tied":
-        return Tied(640, 560, 320), torch.randn(1300, 640)
-    return Levels(576, 4), torch.randn(1600, 576)
+    if name == "real-normed":
+        return normed(32, 5, classes=220), torch.randn(26, 32, 24, 24)
+    if name == "real-lookup":
+        return Lookup(900, 480, 300), torch.randint(900, (1400, 6))
+    if name == "real-cascade":
+        return Cascade(320, 200, 5), torch.randn(1100, 320)
+    if name == "own-normed":
+        return normed(40, 5, classes=260), torch.randn(34, 40, 26, 26)
+    if name == "own-lookup":
+        return Lookup(800, 560, 360), torch.randint(800, (1700, 6))
+    return Cascade(384, 220, 5), torch.randn(1500, 384)
 
 
-class Tied(torch.nn.Module):
-    """Down through a few matrices and up through the same ones: each has its gradient when its first use is done."""
+def normed(channels, layers, *, classes):
+    """Every layer normalised over the batch: buffers that are broadcast before every forward."""
+    body = []
+    for _ in range(layers):
+        body += [
+            torch.nn.Conv2d(channels, channels, 3, padding=1, bias=False),
+            torch.nn.BatchNorm2d(channels),
+            torch.nn.ReLU(),
+        ]
+    head = [torch.nn.AdaptiveAvgPool2d(5), torch.nn.Flatten(), torch.nn.Linear(channels * 25, classes)]
+    return torch.nn.Sequential(*body, *head)
 
-    def __init__(self, *widths):
+
+class Lookup(torch.nn.Module):
+    """Rows of a table, summed: the largest gradient is ready last and costs little to compute."""
+
+    def __init__(self, count, width, out):
         super().__init__()
-        self.weights = torch.nn.ParameterList(
-            torch.randn(after, before) / before**0.5 for before, after in pairwise(widths)
+        self.table = torch.nn.EmbeddingBag(count, width, mode="sum")
+        self.deep = torch.nn.Sequential(
+            torch.nn.Linear(width, width), torch.nn.Softplus(), torch.nn.Linear(width, out)
         )
 
     def forward(self, x):
-        for weight in self.weights:
-            x = torch.tanh(torch.nn.functional.linear(x, weight))
-        for weight in reversed(self.weights):
-            x = torch.nn.functional.linear(torch.tanh(x), weight.T)
-        return x
+        return self.deep(self.table(x))
 
 
-class Levels(torch.nn.Module):
-    """Every level half as wide as the one before, and an answer from each."""
+class Cascade(torch.nn.Module):
+    """Every layer sees the input again beside what the one before made of it."""
 
-    def __init__(self, width, count):
+    def __init__(self, width, made, layers):
         super().__init__()
-        widths = [width // 2**k for k in range(count)]
-        self.down = torch.nn.ModuleList(torch.nn.Linear(before, after) for before, after in pairwise(widths))
-        self.answers = torch.nn.ModuleList(torch.nn.Linear(each, width) for each in widths)
+        self.layers = torch.nn.ModuleList(
+            torch.nn.Linear(width + (made if k else 0), made) for k in range(layers)
+        )
 
     def forward(self, x):
-        found = self.answers[0](x)
-        for down, answer in zip(self.down, self.answers[1:], strict=True):
-            x = torch.nn.functional.leaky_relu(down(x))
-            found = found + answer(x)
+        found = torch.nn.functional.mish(self.layers[0](x))
+        for layer in self.layers[1:]:
+            found = torch.nn.functional.mish(layer(torch.cat([x, found], dim=1)))
         return found
-
-
-class Waves(torch.nn.Module):
-    """Sines of fixed random sums, then layers that are trained: half of the first computing has no gradients."""
-
-    def __init__(self, width, many, out):
-        super().__init__()
-        self.register_buffer("sums", torch.randn(width, many))
-        self.trained = torch.nn.Sequential(
-            torch.nn.Linear(2 * many, many // 2), torch.nn.ELU(), torch.nn.Linear(many // 2, out)
-        )
-
-    def forward(self, x):
-        angles = x @ self.sums
-        return self.trained(torch.cat([angles.sin(), angles.cos()], dim=1))
 
 
 def cell_result(cell, itself):

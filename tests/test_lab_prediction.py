@@ -97,6 +97,41 @@ def test_what_busy_cores_lose_is_not_known_well_and_the_interval_says_so():
     assert foreseen(free, 2, (carrying,)) == foreseen(free, 2)
 
 
+def with_buffers(size, one=None):
+    """A step that exchanges so many megabytes beside its buckets."""
+    one = one or profile((1.0, 0.3))
+    whole = one.exchanged_bytes_per_step.value + size * MB
+    return replace(one, exchanged_bytes_per_step=Estimate(whole))
+
+
+@pytest.mark.parametrize(("nodes", "rounds"), [(2, 1), (3, 2), (4, 2), (8, 3)])
+def test_buffers_are_broadcast_before_every_forward_in_a_tree(nodes, rounds):
+    more_s = foreseen(with_buffers(0.4), nodes).value - foreseen(profile((1.0, 0.3)), nodes).value
+    assert more_s == pytest.approx(rounds * (0.0005 + 0.4 / 10), rel=0.02)
+
+
+def test_half_precision_of_gradients_leaves_buffers_as_they_are_and_a_faster_link_does_not():
+    plain = profile((1.0, 0.3))
+    for change, broadcast_s in (("bytes=0.5", 0.04), ("link=2x", 0.02)):
+        times = [foreseen(one, 4, change=change_from([change])).value for one in (with_buffers(0.4), plain)]
+        assert times[0] - times[1] == pytest.approx(2 * (0.0005 + broadcast_s), rel=0.03)
+
+
+def test_a_metric_now_and_then_is_no_broadcast():
+    few, none = foreseen(with_buffers(50 / MB), 4), foreseen(profile((1.0, 0.3)), 4)
+    assert few.value == pytest.approx(none.value, rel=1e-4)
+    assert foreseen(with_buffers(0.0), 1).value == pytest.approx(
+        foreseen(with_buffers(0.4), 1).value, rel=1e-3
+    )
+
+
+def test_what_is_exchanged_beside_buckets_counts_with_them_over_nccl():
+    link = replace(LINK, backend="nccl")
+    found = foreseen(with_buffers(0.5, profile((1.0, 0.3), backend="nccl")), 8, (link,))
+    same = foreseen(profile((1.5, 0.3), backend="nccl"), 8, (link,))
+    assert found.value == pytest.approx(same.value, rel=0.001)
+
+
 def test_half_the_bytes_and_a_faster_link_take_what_they_carry():
     carrying = replace(LINK, cores_s_per_byte=0.4 / (10.0 * MB))
     one = profile((1.0, 0.15), (0.5, 0.3), cpu_ratio=1.0)

@@ -97,7 +97,9 @@ def test_a_training_that_mostly_sleeps_is_changed_by_its_share():
 
 # ---------------------------------------------------------------- in a projection
 
-UNEVEN = replace(profile((0.01, 0.3)), step_noise_s=Estimate(0.0034 * STEP_S))  # as the machine: 2% of a piece
+UNEVEN = replace(
+    profile((0.01, 0.3)), step_noise_s=Estimate(0.0034 * STEP_S)
+)  # as the machine: 2% of a piece
 
 
 @pytest.mark.parametrize("after_s", [(-0.003,) * 4, (0.005,) * 4])
@@ -164,8 +166,8 @@ from paceline_agent import probe_steady
 torch.set_num_threads(1)
 run = probe_steady.piece(torch.device("cpu"))
 calls = probe_steady.calls_of(run)
-pieces = probe_steady.pieces_of(run, calls, 6.0)
-series = probe_steady.series(run, calls, pieces, 6.0, bool)
+pieces = probe_steady.pieces_of(run, calls, 3.2)  # many bursts of 0.4 s
+series = probe_steady.series(run, calls, pieces, 14.0, bool)
 once = sum(series) / len(series)
 row = max(1, round(0.15 / once))
 def block():

@@ -22,6 +22,7 @@ __all__ = ["Observed", "Setting", "labels", "observe", "rows_of", "time_of", "un
 
 _OWN_SHARE = 0.5  # chosen on 84 cells that compute (evidence of the laboratory)
 _GLOO_STREAMS = 2  # threads of torch's ProcessGroupGloo: all-reduces that it runs at the same time
+_LEAST_OPEN_BYTES = 64  # in every step: the buffers of the smallest normalising layer are more
 _LATE_RATIO = 0.03  # as a split names late workers
 _MOST_ROWS = 240  # a law with a dozen parameters learns nothing more from row 241, only slowness
 
@@ -132,6 +133,7 @@ def observe(
     real = real or (
         kind in ("epoch", "job") and samples is not None and usable[0].point.per_worker_batch is not None
     )
+    overlap = _overlap(usable)
     return Observed(
         profiles=tuple(usable),
         kind=kind,
@@ -146,9 +148,9 @@ def observe(
         absolute=real,
         samples=samples,
         epochs=next((p.epochs for p in usable if p.epochs is not None), None),
-        gradient_bytes=_gradient_bytes(usable),
+        gradient_bytes=_gradient_bytes(usable, overlap),
         backend=usable[0].point.backend,
-        overlap=_overlap(usable),
+        overlap=overlap,
         late_ratio=np.array([_late_ratio(p) for p in usable]),
         noise_ratio=_noise_ratio(usable),
         steps_ratio=_steps_ratio(usable),
@@ -260,10 +262,13 @@ def _late_at(observed: Observed, setting: Setting) -> float:
     return float(observed.late_ratio[fewer[np.argmax(observed.workers[fewer])]])
 
 
-def _gradient_bytes(profiles: Sequence[Profile]) -> float | None:
+def _gradient_bytes(profiles: Sequence[Profile], overlap: Overlap | None) -> float | None:
+    """What all-reduces carry: all that is exchanged, but for what is broadcast before forward."""
     known = [p.exchanged_bytes_per_step.value for p in profiles if p.exchanged_bytes_per_step is not None]
     positive = [size for size in known if size > 0]
-    return max(positive) if positive else None
+    if not positive:
+        return None
+    return max(positive) / (1.0 + (overlap.open_share if overlap is not None else 0.0))
 
 
 def _overlap(profiles: Sequence[Profile]) -> Overlap | None:
@@ -283,5 +288,14 @@ def _overlap(profiles: Sequence[Profile]) -> Overlap | None:
                 cap_share=None
                 if profile.bucket_cap_bytes is None
                 else profile.bucket_cap_bytes / sizes.sum(),
+                open_share=_open_bytes(profile, float(sizes.sum())) / float(sizes.sum()),
             )
     return None
+
+
+def _open_bytes(profile: Profile, bucketed: float) -> float:
+    """What a step exchanges beside its buckets, as gloo does it; a metric now and then is not worth a collective."""
+    exchanged = profile.exchanged_bytes_per_step
+    if exchanged is None or profile.point.backend != "gloo":
+        return 0.0
+    return more if (more := exchanged.value - bucketed) >= _LEAST_OPEN_BYTES else 0.0

@@ -144,7 +144,9 @@ def _of(probe: SteadyProbe, step_s: float) -> Steadiness:
     rows = _rows(each, length)
     slowest = float(rows.max(axis=0).mean() / rows.mean()) - 1.0
     short = min(length, max(1, burst // _FEWEST_IN_BURST))
-    uneven = each if count == 1 else each - each.mean(axis=(0, 1)) + each.mean()  # what every pause does is no noise
+    uneven = (
+        each if count == 1 else each - each.mean(axis=(0, 1)) + each.mean()
+    )  # what every pause does is no noise
     alone = _alone(_rows(uneven, short), short) * math.sqrt(short / length)
     paused = max(alone, _alone(_rows(uneven, length)[:, :, ::length].reshape(workers, 1, -1), 1))
     chance = 0.0 if probe.burst is None else _HALF_NORMAL / math.sqrt(count * (workers - 1))

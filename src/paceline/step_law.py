@@ -18,6 +18,7 @@
                                                          the cores of a node (one worker on each node, probed)
     k micro-steps and one exchange:  F grows by (k−1) r F, r the share of F before the optimizer; straggle by √k
     collectives that nothing hides (SyncBN) add their latency to exposed
+    buffers of K bytes that DDP broadcasts before forward add ⌈log2 N⌉ (α + K/B) over gloo, between nodes ⌈log2 M⌉
     c ring    = 2(N−M) a_i + 2(M−1) a_n + 2(N−1)/N · x
     c tree    = 2(p−1) a_i + 2 log2(M) a_n + x
     x         = max(x_i, x_n (1 + η(p−1)) · (1 + γ log2(M/2)))     x_i counts where p > 1, x_n where M > 1;
@@ -105,6 +106,7 @@ class Overlap:
     busy_ratio: float = 0.0  # of a node's cores, by the computation of one worker
     carry_s: float = 0.0  # what all cores of a node are busy for, to carry the gradients once
     busy_hop_s: float = 0.0  # by how much a hop takes longer beside that computation
+    open_share: float = 0.0  # of the gradients' bytes: what is broadcast before every forward (buffers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ def terms(
         exposed = 0.5 * (over + np.sqrt(over * over + (_SOFT * (latency + move)) ** 2))
     else:
         shown, lost = shown_s(overlap, rows, slowest + waited, latency, move)
-        exposed = _exposed_s(shown, rows)
+        exposed = _exposed_s(shown, rows) + broadcast_s(overlap, rows, latency, move)
     exposed = exposed + practice.open_ratio * latency
     more = practice.micro_steps - 1
     whole = 1.0 + more * practice.repeated_ratio
@@ -225,6 +227,16 @@ def _sent_s(overlap: Overlap, rows: Rows, latency: Array, move: Array) -> Array:
             turns = -(-(count - j) // streams)
             found.append(((turns * alone) ** _SHARP + (hop + tail * move) ** _SHARP) ** (1 / _SHARP))
     return np.array(found)
+
+
+def broadcast_s(overlap: Overlap, rows: Rows, latency: Array, move: Array) -> Array:
+    """What every forward waits for: gloo's tree hands the whole on, from one half of the workers to the other."""
+    if not overlap.open_share:
+        return np.zeros_like(move)
+    others = np.maximum(1.0, rows.workers - 1)
+    hop, once = latency / len(overlap.tail_share) / (2 * others), move * rows.workers / (2 * others)
+    rounds = np.ceil(np.log2(np.where(rows.nodes > 1, rows.nodes, rows.workers)))
+    return np.asarray(rounds * (hop + overlap.open_share * once))
 
 
 def _apart(rows: Rows) -> NDArray[np.bool_]:

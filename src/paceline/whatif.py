@@ -97,6 +97,7 @@ def changed_law(law: Law, change: Change) -> Law:
             observed.overlap,
             carry_s=observed.overlap.carry_s * change.bytes_ratio,
             busy_hop_s=observed.overlap.busy_hop_s * change.rounds_ratio,
+            open_share=observed.overlap.open_share / change.bytes_ratio,  # buffers stay as they are
         )
         observed = replace(observed, overlap=overlap)
     latency_ratio = fewer * change.rounds_ratio
