@@ -4,18 +4,16 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
 
-from paceline.lab import quota
-from paceline.lab.blueprint import Host
 from paceline.launch import cgroup, processes
 from paceline.launch.telemetry import Sampler
 from paceline.split import cores_of
 from paceline.store.telemetry_files import telemetry
 from paceline_agent import cgroup as agent_cgroup
+from tests.limited import limited, needs_limit
 
 
 def desk(proc):
@@ -133,23 +131,13 @@ def test_a_worker_has_the_cores_that_its_quota_pays_for(manifest, cores):
     assert cores_of(manifest) == cores
 
 
-@pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make a group")
-@pytest.mark.skipif(cgroup.root_group() is None, reason="no cgroup with a CPU quota")
+@needs_limit
 def test_a_process_in_a_group_knows_its_quota():
     """The kernel's own files: what is set is read again, from inside by the agent and from outside by the desk."""
-    host = Host(1, f"paceline-test-{os.getpid()}", "10.77.0.1", cores=0.5)
-    quota.limit(host)
     asked = "from paceline_agent.host import identity; print(identity()['cpu_quota'], flush=True); input()"
-    try:
+    with limited(0.5) as words:
         process = subprocess.Popen(
-            [
-                "sh",
-                "-c",
-                f'echo $$ > "$0"; exec "$1" -c "{asked}"',
-                str(quota.join_file(host)),
-                sys.executable,
-            ],
+            [*words, sys.executable, "-c", asked],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -159,31 +147,17 @@ def test_a_process_in_a_group_knows_its_quota():
             assert processes.cores_of(psutil.Process(process.pid)) == pytest.approx(0.5)
         finally:
             process.communicate("\n", timeout=30)
-    finally:
-        quota.remove_group(Path(quota.join_file(host)).parent)
-    assert not quota.groups_like(host.namespace)
 
 
-@pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make a group")
-@pytest.mark.skipif(cgroup.root_group() is None, reason="no cgroup with a CPU quota")
+@needs_limit
 @pytest.mark.parametrize(
     ("work", "low", "high"), [("while True: pass", 0.7, 1.0), ("import time; time.sleep(60)", 0.0, 0.5)]
 )
 def test_a_worker_that_its_limit_stops_is_seen_from_outside(tmp_path, work, low, high):
     """The kernel's own counters: one that wants a core and gets a fifth is stopped in nearly every period."""
-    host = Host(1, f"paceline-test-{os.getpid()}", "10.77.0.1", cores=0.2)
-    quota.limit(host)
-    try:
+    with limited(0.2) as words:
         process = subprocess.Popen(
-            [
-                "sh",
-                "-c",
-                'echo $$ > "$0"; exec "$1" -c "$2"',
-                str(quota.join_file(host)),
-                sys.executable,
-                work,
-            ],
+            [*words, sys.executable, "-c", work],
             env={**os.environ, "PACELINE_TAG": "s:t"},
         )
         try:
@@ -196,8 +170,6 @@ def test_a_worker_that_its_limit_stops_is_seen_from_outside(tmp_path, work, low,
         finally:
             process.kill()
             process.wait()
-    finally:
-        quota.remove_group(Path(quota.join_file(host)).parent)
     first, *_, last = telemetry(tmp_path)
     wanted = last.periods - first.periods
     assert low * wanted <= last.stopped_periods - first.stopped_periods <= high * max(wanted, 10)

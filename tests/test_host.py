@@ -4,16 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from time import monotonic, process_time
 
 import pytest
 
 from paceline.check_noise import FOREIGN_RATIO
-from paceline.lab import quota
-from paceline.lab.blueprint import Host
-from paceline.launch.cgroup import root_group
 from paceline_agent.host import cpu_seconds
+from tests.limited import limited, needs_limit
 
 
 def test_the_host_was_busy_at_least_as_long_as_this_process():
@@ -39,21 +36,15 @@ print(json.dumps([after - before[name] for name, after in cpu_seconds().items()]
 
 
 @pytest.mark.alone
-@pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make a group")
-@pytest.mark.skipif(root_group() is None, reason="no cgroup with a CPU quota")
+@needs_limit
 def test_what_a_quota_wakes_and_stops_is_not_taken_for_others():
     """Ticks meet it more often than it runs: counted by them, 40% of a core would be two thirds."""
-    host = Host(1, f"paceline-test-{os.getpid()}", "10.77.0.1", cores=0.4)
-    quota.limit(host)
-    inside = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(quota.join_file(host)), sys.executable, "-c", BUSY]
-    try:
-        foreign = []
+    foreign = []
+    with limited(0.4) as words:
         for _ in range(3):
+            inside = [*words, sys.executable, "-c", BUSY]
             said = subprocess.run(inside, capture_output=True, text=True, check=True).stdout
             own, busy, _, wall_s = json.loads(said)
             assert own == pytest.approx(0.4 * wall_s, rel=0.1)
             foreign.append((busy - own) / wall_s / os.cpu_count())
-    finally:
-        quota.remove_group(Path(quota.join_file(host)).parent)
     assert min(foreign) < FOREIGN_RATIO / 2

@@ -1,11 +1,9 @@
 """What computing takes longer, or less, for having waited before: truths that were put in come out, and a real one."""
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,14 +12,12 @@ from hypothesis import strategies as st
 
 from paceline.answers import Ask, Cluster, answers
 from paceline.cli.probe_text import probe_lines
-from paceline.lab import quota
-from paceline.lab.blueprint import Host
-from paceline.launch.cgroup import root_group
 from paceline.observe import Setting
 from paceline.records import Estimate, SteadyProbe
 from paceline.resume import Resumed, resumed, resumed_lines, resumed_rows, resumed_text
 from paceline.steady import Steadiness
 from paceline.whatif import change_from
+from tests.limited import limited, needs_limit
 from tests.test_lab_prediction import LINK, STEP_S, foreseen, profile
 
 PIECE_S = 0.01
@@ -183,19 +179,14 @@ print(json.dumps({"series": series, "pieces": pieces, "step_s": row * once, "wai
 
 
 @pytest.mark.alone
-@pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make a group")
-@pytest.mark.skipif(root_group() is None, reason="no cgroup with a CPU quota")
+@needs_limit
 def test_under_a_cpu_limit_the_probe_foretells_what_steps_take_less_after_a_wait():
     """A quarter of a core: the same steps are timed with a wait before each and without one, beside the probe."""
-    host = Host(1, f"paceline-test-{os.getpid()}", "10.77.0.1", cores=0.25)
-    quota.limit(host)
-    join = str(quota.join_file(host))
-    command = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', join, sys.executable, "-c", WORK]
-    try:
-        said = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    finally:
-        quota.remove_group(Path(join).parent)
+    with limited(0.25) as words:
+        ended = subprocess.run(
+            [*words, sys.executable, "-c", WORK], capture_output=True, text=True, check=True
+        )
+    said = json.loads(ended.stdout)
     series = tuple(said["series"])
     told = resumed([SteadyProbe(2, 2, (series, series), said["pieces"])], said["step_s"])
     true_s = np.mean(said["waited"]) - np.mean(said["without"])

@@ -18,12 +18,11 @@ import numpy as np
 
 from paceline.records import SteadyProbe
 from paceline.stats import NINETY
-from paceline.steady import Steadiness, bursts, on_most_nodes
+from paceline.steady import SHOWN_S, Steadiness, bursts, calm_share, on_most_nodes
 from paceline.units import duration_text
 
 __all__ = ["Resumed", "resumed", "resumed_lines", "resumed_rows", "resumed_text"]
 
-_SHOWN_S = (0.05, 0.5)
 _TOLD = 0.005  # of a step: what waiting changes by less is not worth a word
 _BELIEVED = 0.03  # of a step, as a deviation: before anything was probed
 
@@ -55,15 +54,13 @@ def resumed(
     variance = sum(each.sd_s**2 for each in seen) / len(seen) ** 2
     before = (_BELIEVED * step_s) ** 2
     known = before / (before + variance)
-    calmer = 1.0
-    if steady is not None and steps_ratio is not None and steps_ratio < steady.alone:
-        calmer = steps_ratio / steady.alone
-    return Resumed(calmer * known * value, calmer * math.sqrt(known * variance))
+    share = 1.0 if steady is None or steps_ratio is None else calm_share(steady, steps_ratio)
+    return Resumed(share * known * value, share * math.sqrt(known * variance))
 
 
 def resumed_rows(probes: Sequence[SteadyProbe]) -> list[dict[str, float]]:
     """What steps of 50 ms and half a second compute longer for having waited; nothing where no probe paused."""
-    found = ((step_s, resumed(probes, step_s)) for step_s in _SHOWN_S)
+    found = ((step_s, resumed(probes, step_s)) for step_s in SHOWN_S)
     return [
         {"step_s": step_s, "resumed_s": each.seconds, "sd_s": each.sd_s}
         for step_s, each in found
@@ -82,7 +79,7 @@ def resumed_lines(probes: Sequence[SteadyProbe]) -> tuple[str, ...]:
     """What waiting changes in computing, in one line, if it does."""
     parts = [
         f"{text} in steps of {duration_text(step_s)}"
-        for step_s in _SHOWN_S
+        for step_s in SHOWN_S
         if (text := resumed_text(resumed(probes, step_s), step_s)) is not None
     ]
     return (f"after a wait, computing takes {' and '.join(parts)} than without one",) if parts else ()

@@ -28,8 +28,10 @@ from paceline.step_law import Array, expected_maximum
 from paceline.units import duration_text
 
 __all__ = [
+    "SHOWN_S",
     "Steadiness",
     "bursts",
+    "calm_share",
     "of_training",
     "on_most_nodes",
     "steadiness",
@@ -38,7 +40,7 @@ __all__ = [
     "variation",
 ]
 
-_SHOWN_S = (0.05, 0.5)
+SHOWN_S = (0.05, 0.5)  # steps for which it is printed
 _SHOWN_WORKERS = 8
 _FEWEST_ROWS = 8  # side by side, of a series without pauses: longer steps are judged by rows of an eighth
 _FEWEST_IN_BURST = 5
@@ -86,7 +88,7 @@ def steady_rows(probes: Sequence[SteadyProbe]) -> list[dict[str, float | int]]:
     most = max(((probe.nodes, probe.workers) for probe in probes), default=(0, 0))
     lasted_s = min((sum(series) for probe in probes for series in probe.pieces_s), default=0.0)
     found = []
-    for step_s in _SHOWN_S:
+    for step_s in SHOWN_S:
         steady = steadiness(probes, step_s)
         if steady is not None and step_s * _FEWEST_ROWS <= lasted_s:
             found.append(
@@ -122,10 +124,15 @@ def variation(steady: Steadiness, steps_ratio: float | None) -> float:
     """
     if steps_ratio is None or steady.trained:
         return steady.at_once
-    if steps_ratio < steady.alone:
-        return steady.at_once * steps_ratio / steady.alone
+    if (share := calm_share(steady, steps_ratio)) < 1.0:
+        return steady.at_once * share
     machine = max(steady.alone, steady.paused)
     return math.hypot(steady.at_once, math.sqrt(max(0.0, steps_ratio**2 - machine**2)))
+
+
+def calm_share(steady: Steadiness, steps_ratio: float) -> float:
+    """What a training has of the machine's unsteadiness whose steps differ by less: a calmer minute, or much sleep."""
+    return min(1.0, steps_ratio / steady.alone) if steady.alone > 0 else 1.0
 
 
 def _pieces(probe: SteadyProbe) -> Array:
@@ -144,9 +151,9 @@ def _of(probe: SteadyProbe, step_s: float) -> Steadiness:
     rows = _rows(each, length)
     slowest = float(rows.max(axis=0).mean() / rows.mean()) - 1.0
     short = min(length, max(1, burst // _FEWEST_IN_BURST))
-    uneven = (
-        each if count == 1 else each - each.mean(axis=(0, 1)) + each.mean()
-    )  # what every pause does is no noise
+    uneven = each
+    if count > 1:  # what every pause does is no noise
+        uneven = each - each.mean(axis=(0, 1)) + each.mean()
     alone = _alone(_rows(uneven, short), short) * math.sqrt(short / length)
     paused = max(alone, _alone(_rows(uneven, length)[:, :, ::length].reshape(workers, 1, -1), 1))
     chance = 0.0 if probe.burst is None else _HALF_NORMAL / math.sqrt(count * (workers - 1))
