@@ -19,6 +19,7 @@ import sys
 import pytest
 
 from paceline.curve import curve, launches
+from paceline.observe import observe
 from paceline.plan import plan_study
 from paceline.records import Study, Workload
 from paceline.stats import estimate
@@ -112,6 +113,19 @@ def told(folder, compute, workers):
 
 def _apart_s(part):
     return max(part.own_s_by_worker) - min(part.own_s_by_worker)
+
+
+def test_one_worker_tells_what_several_will_broadcast_before_every_forward(tmp_path):
+    """Mean, variance and count of a layer that normalises over the batch: beside the buckets, whatever the network."""
+    for folder, extra, share in (("plain", (), 0.0), ("normed", ("--normed",), (2 * 64 * 4 + 8) / 4.0)):
+        script = Workload("script", str(SCRIPTS / "plain_ddp.py"), (*COMPUTE, "--width", "64", *extra))
+        study = Study(script, workers=(1,), repeats=2, steps=10, warmup=4)
+        results = run_points(tmp_path / folder, study, WarmLauncher())
+        profiles = curve(launches(plan_study(study).points, results, warmup=4, steps=10))
+        seen = observe(profiles, "step", backend="gloo")  # which no Point names, but the workers do
+        numbers = 64 * 64 + 64 + 64 + 1 + (2 * 64 if extra else 0)
+        assert seen.gradient_bytes == pytest.approx(4 * numbers)
+        assert seen.overlap.open_share == pytest.approx(share / numbers)
 
 
 def test_a_late_worker_is_found_without_ddp_too(tmp_path):

@@ -117,6 +117,14 @@ def test_half_precision_of_gradients_leaves_buffers_as_they_are_and_a_faster_lin
         assert times[0] - times[1] == pytest.approx(2 * (0.0005 + broadcast_s), rel=0.03)
 
 
+def test_the_backend_that_workers_saw_counts_as_one_that_a_point_names():
+    named = with_buffers(0.4, profile((1.0, 0.15), (1.0, 0.3)))
+    silent = replace(named, point=replace(named.point, backend=None))
+    ask, cluster = Ask(at=((Setting(8, 8, 8), ()),)), Cluster(backend="gloo", probes=(LINK,))
+    found, same = (answers([one], cluster=cluster, ask=ask).projections[0].time_s for one in (silent, named))
+    assert found == same
+
+
 def test_a_metric_now_and_then_is_no_broadcast():
     few, none = foreseen(with_buffers(50 / MB), 4), foreseen(profile((1.0, 0.3)), 4)
     assert few.value == pytest.approx(none.value, rel=1e-4)

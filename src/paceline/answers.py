@@ -195,11 +195,10 @@ def _decision(
 
 def _observe(profiles: Sequence[Profile], kind: TimeKind, cluster: Cluster, ask: Ask) -> Observed | None:
     """The usable measurements; what they do not say themselves, as the cluster says it."""
-    found = observe(profiles, kind, samples=ask.samples, absolute=ask.absolute)
-    if found is None:
-        return None
-    size = found.gradient_bytes if found.gradient_bytes is not None else cluster.gradient_bytes
-    return replace(found, gradient_bytes=size, backend=found.backend or cluster.backend)
+    found = observe(profiles, kind, samples=ask.samples, absolute=ask.absolute, backend=cluster.backend)
+    if found is None or found.gradient_bytes is not None:
+        return found
+    return replace(found, gradient_bytes=cluster.gradient_bytes)
 
 
 def _refused(observed: Observed, setting: Setting, cluster: Cluster) -> Refusal | None:

@@ -104,9 +104,14 @@ def units_of(
 
 
 def observe(
-    profiles: Sequence[Profile], kind: TimeKind, *, samples: int | None = None, absolute: bool = True
+    profiles: Sequence[Profile],
+    kind: TimeKind,
+    *,
+    samples: int | None = None,
+    absolute: bool = True,
+    backend: str | None = None,
 ) -> Observed | None:
-    """The usable measurements of one series; None where there are none."""
+    """The usable measurements of one series; None where there are none. backend: where its Points name none."""
     usable = [p for p in profiles if p.state == "ok" and time_of(p, kind) is not None]
     known = [p.point.per_worker_batch for p in usable]
     if any(b is None for b in known) and any(b is not None for b in known):
@@ -133,7 +138,8 @@ def observe(
     real = real or (
         kind in ("epoch", "job") and samples is not None and usable[0].point.per_worker_batch is not None
     )
-    overlap = _overlap(usable)
+    backend = usable[0].point.backend or backend
+    overlap = _overlap(usable, backend)
     return Observed(
         profiles=tuple(usable),
         kind=kind,
@@ -149,7 +155,7 @@ def observe(
         samples=samples,
         epochs=next((p.epochs for p in usable if p.epochs is not None), None),
         gradient_bytes=_gradient_bytes(usable, overlap),
-        backend=usable[0].point.backend,
+        backend=backend,
         overlap=overlap,
         late_ratio=np.array([_late_ratio(p) for p in usable]),
         noise_ratio=_noise_ratio(usable),
@@ -271,7 +277,7 @@ def _gradient_bytes(profiles: Sequence[Profile], overlap: Overlap | None) -> flo
     return max(positive) / (1.0 + (overlap.open_share if overlap is not None else 0.0))
 
 
-def _overlap(profiles: Sequence[Profile]) -> Overlap | None:
+def _overlap(profiles: Sequence[Profile], backend: str | None) -> Overlap | None:
     """The bucket timeline of the Profile with the fewest workers that has one."""
     for profile in profiles:
         alone = profile.compute_s or profile.step_s
@@ -284,18 +290,20 @@ def _overlap(profiles: Sequence[Profile]) -> Overlap | None:
                 ready_ratio=np.maximum.accumulate(ready),
                 end_ratio=profile.backward_end_s / alone.value,
                 tail_share=np.cumsum(sizes[::-1])[::-1] / sizes.sum(),
-                streams=_GLOO_STREAMS if profile.point.backend == "gloo" else None,
+                streams=_GLOO_STREAMS if backend == "gloo" else None,
                 cap_share=None
                 if profile.bucket_cap_bytes is None
                 else profile.bucket_cap_bytes / sizes.sum(),
-                open_share=_open_bytes(profile, float(sizes.sum())) / float(sizes.sum()),
+                open_share=_open_bytes(profile, float(sizes.sum())) / float(sizes.sum())
+                if backend == "gloo"
+                else 0.0,
             )
     return None
 
 
 def _open_bytes(profile: Profile, bucketed: float) -> float:
-    """What a step exchanges beside its buckets, as gloo does it; a metric now and then is not worth a collective."""
+    """What a step exchanges beside its buckets; a metric now and then is not worth a collective."""
     exchanged = profile.exchanged_bytes_per_step
-    if exchanged is None or profile.point.backend != "gloo":
+    if exchanged is None:
         return 0.0
     return more if (more := exchanged.value - bucketed) >= _LEAST_OPEN_BYTES else 0.0

@@ -56,6 +56,9 @@ def main(argv=None):
         "--compute", type=float, default=0.0, help="seconds of sleep in forward: stands for computation"
     )
     parser.add_argument("--matmuls", type=int, default=0, help="matrix products in forward: real computation")
+    parser.add_argument(
+        "--normed", action="store_true", help="normalise over the batch: a network with buffers"
+    )
     parser.add_argument("--late", type=float, default=0.0, help="seconds of sleep in the backward of rank 1")
     parser.add_argument(
         "--slow-data", type=float, default=0.0, help="seconds of sleep per batch in the data set"
@@ -80,6 +83,8 @@ def main(argv=None):
     network = torch.nn.Sequential(
         torch.nn.Linear(args.width, args.width), torch.nn.ReLU(), torch.nn.Linear(args.width, 1)
     )
+    if args.normed:
+        network.insert(1, torch.nn.BatchNorm1d(args.width))
     torch.set_default_device("cpu")
     ddp = DistributedDataParallel(network)
     forward = torch.compile(ddp) if args.compile else ddp
