@@ -15,6 +15,7 @@ A cell is a network (gradient sizes and their order) × bucket cap × bandwidth 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 KB = 1000
@@ -69,12 +70,12 @@ SETS = {"first": FIRST, "second": SECOND}
 SEEDS = [[34 * KB, 1 / 18]] * 18
 LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.03, 0.12, 25), (50, 110), (0.07, 0.22), "2ms"
 LATE_RATIO = 1.5
-REAL = ("real-normed", "real-lookup", "real-cascade")
-ROUNDS, ROUND_STEPS = 8, 6
-REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.5, 12), (100,), 0.25
-EIGHTH_RATES_MBIT, EIGHTH_CORES = (85,), 0.125
+REAL = ("real-gates", "real-mirror", "real-bilinear")
+ROUNDS, ROUND_STEPS = 16, 3
+REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.5, 12), (70, 140), 0.25
+EIGHTH_RATES_MBIT, EIGHTH_CORES = (65, 110), 0.125
 OWN = ("own-normed", "own-lookup", "own-cascade")
-OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.5, 12), (180, 320, 600), 2
+OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.5, 12), (180, 600), 2
 STEADY_S = BESIDE_S = 40.0  # for every rate, as `paceline probe --seconds 160` would
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
 LAG_PROBE_SIZES = (1024, 8192, 32_768, 131_072, 524_288, 1_048_576)
@@ -191,8 +192,9 @@ def _computing(
 
     In a profile every host trains alone at the same time: hosts of a laboratory share a machine, where what one
     computes takes longer beside the others. And it takes a tenth more or less from one minute to the next, often from
-    one second to the next. What one round foresees and what it measures differ by that, whatever law foresees; over
-    many short rounds that alternate it evens out.
+    one second to the next: the same steps take half as long again where a neighbour has the other half of a core, and
+    who never waits keeps his place for seconds. What one round foresees and what it measures differ by that, whatever
+    law foresees; over many short rounds that alternate, all cells in each, it evens out.
     """
 
     def grid(number: int, **more: object) -> tuple[Task, ...]:
@@ -200,13 +202,14 @@ def _computing(
             cell(n, None, cap, None, ROUND_STEPS, round=number, **more) for n in networks for cap in caps_mb
         )
 
-    def rounds(rate: int) -> tuple[Stage, ...]:
-        pairs = [pair for k in range(ROUNDS) for pair in zip(grid(k, alone=True), grid(k), strict=True)]
-        return tuple((rate, (task,)) for pair in pairs for task in pair)
+    def once(number: int) -> Iterator[Stage]:
+        for rate in rates:
+            for pair in zip(grid(number, alone=True), grid(number), strict=True):
+                yield from ((rate, (task,)) for task in pair)
 
     looked = {"steady_s": STEADY_S, "beside_s": BESIDE_S}
     pair = tuple((rate, ({**probe(rate), **looked}, *grid(0))) for rate in rates)
-    every = tuple(stage for rate in rates for stage in rounds(rate))
+    every = tuple(stage for number in range(ROUNDS) for stage in once(number))
     return [Launch(f"{kind}2", 2, 1, pair, cpu=cpu, cores=cores)], [
         Launch(f"{kind}{count}", count, 1, every, cpu=cpu, cores=cores) for count in hosts
     ]

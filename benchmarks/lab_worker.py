@@ -62,17 +62,68 @@ class Sleeping(torch.nn.Module):
 def real_network(name):
     """Small networks that really compute, and a batch for them: gradients of 0.5 to 4 MB, steps of 0.05 to 0.9 s."""
     torch.manual_seed(0)
-    if name == "real-normed":
-        return normed(32, 5, classes=220), torch.randn(26, 32, 24, 24)
-    if name == "real-lookup":
-        return Lookup(900, 480, 300), torch.randint(900, (1400, 6))
-    if name == "real-cascade":
-        return Cascade(320, 200, 5), torch.randn(1100, 320)
+    if name == "real-gates":
+        return gates(32, 4, classes=400), torch.randn(34, 32, 24, 24)
+    if name == "real-mirror":
+        return mirror(12, 40, 80, 160), torch.randn(30, 12, 40, 40)
+    if name == "real-bilinear":
+        return Bilinear(78, 90, 300), torch.randn(800, 78)
     if name == "own-normed":
         return normed(40, 5, classes=260), torch.randn(34, 40, 26, 26)
     if name == "own-lookup":
         return Lookup(800, 560, 360), torch.randint(800, (1700, 6))
     return Cascade(384, 220, 5), torch.randn(1500, 384)
+
+
+class Gate(torch.nn.Module):
+    """Scales channels by what all places of them say together."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.small = torch.nn.Linear(channels, channels // 4)
+        self.back = torch.nn.Linear(channels // 4, channels)
+
+    def forward(self, x):
+        seen = self.back(torch.relu(self.small(x.mean((2, 3)))))
+        return x * torch.sigmoid(seen)[:, :, None, None]
+
+
+def gates(channels, layers, *, classes):
+    """Convolutions, each normalised over the batch and gated."""
+    body = []
+    for _ in range(layers):
+        body += [
+            torch.nn.Conv2d(channels, channels, 3, padding=1),
+            torch.nn.BatchNorm2d(channels),
+            torch.nn.ReLU(),
+            Gate(channels),
+        ]
+    return torch.nn.Sequential(
+        *body, torch.nn.AdaptiveMaxPool2d(5), torch.nn.Flatten(), torch.nn.Linear(channels * 25, classes)
+    )
+
+
+def mirror(*channels):
+    """Convolutions down to the smallest picture, and transposed ones back: the largest gradients in the middle."""
+    pairs = list(zip(channels, channels[1:], strict=False))
+    down = [torch.nn.Conv2d(a, b, 4, stride=2, padding=1) for a, b in pairs]
+    back = [torch.nn.ConvTranspose2d(b, a, 4, stride=2, padding=1) for a, b in reversed(pairs)]
+    return torch.nn.Sequential(
+        *(part for layer in (*down, *back) for part in (layer, torch.nn.LeakyReLU(0.1)))
+    )
+
+
+class Bilinear(torch.nn.Module):
+    """Products of every pair of inputs: one layer has nearly all gradients."""
+
+    def __init__(self, width, made, out):
+        super().__init__()
+        self.before = torch.nn.Linear(width, width)
+        self.pairs = torch.nn.Bilinear(width, width, made)
+        self.after = torch.nn.Linear(made, out)
+
+    def forward(self, x):
+        return self.after(torch.tanh(self.pairs(x, torch.tanh(self.before(x)))))
 
 
 def normed(channels, layers, *, classes):
