@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import json
 import os
 import sys
@@ -105,7 +106,7 @@ def gates(channels, layers, *, classes):
 
 def mirror(*channels):
     """Convolutions down to the smallest picture, and transposed ones back: the largest gradients in the middle."""
-    pairs = list(zip(channels, channels[1:], strict=False))
+    pairs = list(itertools.pairwise(channels))
     down = [torch.nn.Conv2d(a, b, 4, stride=2, padding=1) for a, b in pairs]
     back = [torch.nn.ConvTranspose2d(b, a, 4, stride=2, padding=1) for a, b in reversed(pairs)]
     return torch.nn.Sequential(
