@@ -163,7 +163,7 @@ torch.set_num_threads(1)
 run = probe_steady.piece(torch.device("cpu"))
 calls = probe_steady.calls_of(run)
 pieces = probe_steady.pieces_of(run, calls, 3.2)  # many bursts of 0.4 s
-series = probe_steady.series(run, calls, pieces, 14.0, bool)
+series = probe_steady.series(run, calls, pieces, 30.0, bool)
 once = sum(series) / len(series)
 row = max(1, round(0.15 / once))
 def block():

@@ -89,6 +89,42 @@ def test_few_bursts_are_less_sure():
     assert shaky.high / shaky.low > sure.high / sure.low
 
 
+def kept(workers=2, count=40, lasting=0.0, anew=0.05, seed=0):
+    """Workers that get a speed with every burst, around one that each keeps."""
+    random = np.random.default_rng(seed)
+    speeds = 1 + random.normal(0.0, lasting, (workers, 1)) + random.normal(0.0, anew, (workers, count))
+    series = PIECE_S * np.repeat(speeds, 10, axis=1)
+    return SteadyProbe(workers, workers, tuple(map(tuple, series)), 10)
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8, 16])
+def test_what_workers_keep_is_as_unsure_as_they_are_few(workers):
+    found = [steadiness([kept(workers, lasting=0.1, anew=0.005, seed=seed)], 0.1) for seed in range(400)]
+    drawn = [each.at_once for each in found]
+    assert np.std(drawn) / np.mean(drawn) == pytest.approx(np.median([each.sd for each in found]), rel=0.15)
+
+
+def test_what_workers_keep_is_no_surer_for_more_probes_of_them_and_what_is_redrawn_is():
+    def sd(times, lasting):
+        return steadiness([kept(lasting=lasting, anew=0.02, seed=4)] * times, 0.1).sd
+
+    assert 0.6 < sd(1, 0.2) < 0.76
+    assert sd(4, 0.2) == pytest.approx(sd(1, 0.2), rel=0.01)
+    assert (sd(1, 0.0), sd(4, 0.0)) == pytest.approx((0.76 / 40**0.5, 0.76 / 160**0.5), rel=0.1)
+
+
+def test_a_worker_that_is_slower_all_the_time_is_named_and_widens_what_is_foreseen():
+    alike, apart = (
+        SteadyProbe(2, 2, (series[0], tuple(longer * s for s in series[1])), 10)
+        for longer in (1.0, 1.15)
+        for series in [kept(anew=0.01, seed=1).pieces_s]
+    )
+    assert len(steady_lines([alike])) == 1
+    assert steady_lines([apart])[1].startswith("worker 1 computed 7.")
+    wide, narrow = (foreseen(profile((0.01, 0.3)), 8, steady=(probe,)) for probe in (apart, alike))
+    assert wide.high / wide.low > 1.1 * narrow.high / narrow.low
+
+
 @given(st.integers(1, 50), st.integers(8, 60), st.floats(1e-4, 100.0))
 def test_whatever_a_burst_and_a_step_there_is_an_answer(burst, pieces, step_s):
     found = steadiness([SteadyProbe(2, 2, (tuple([PIECE_S] * pieces),) * 2, burst)], step_s)

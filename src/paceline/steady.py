@@ -10,7 +10,8 @@ workers, over all such rows:
 
 Steps of one worker show both what is its own and what a machine's slow minute does to all: `alone`. Waiting for each
 other costs what is at once. Hosts that keep another speed for seconds, or get another one whenever they waited, differ
-more at once than any of them alone.
+more at once than any of them alone. What they keep from the first burst to the last one is known from so many hosts
+only: two that differ all the time are one value for what eight would do.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ SHOWN_S = (0.05, 0.5)  # steps for which it is printed
 _SHOWN_WORKERS = 8
 _FEWEST_ROWS = 8  # side by side, of a series without pauses: longer steps are judged by rows of an eighth
 _FEWEST_IN_BURST = 5
+_TOLD = 0.02  # of a step: what workers keep differing by less is not worth a word
 _HALF_NORMAL = 0.76  # of at_once: by how much one burst of two workers tells it wrong
+_OF_MORE = 0.38  # the power of (workers - 1) by which one of more workers is surer: the largest of normal values, to 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +66,8 @@ def steadiness(probes: Sequence[SteadyProbe], step_s: float) -> Steadiness | Non
     found = [_of(probe, step_s) for probe in on_most_nodes(probes)]
     if not found:
         return None
-    parts = ((each.at_once, each.alone, each.paused, each.sd**2) for each in found)
-    at_once, alone, paused, variance = (fmean(part) for part in zip(*parts, strict=True))
-    return Steadiness(at_once, alone, paused, math.sqrt(variance / len(found)))
+    at_once, alone, paused, redrawn, kept = (fmean(part) for part in zip(*found, strict=True))
+    return Steadiness(at_once, alone, paused, math.sqrt(redrawn / len(found) + kept))
 
 
 def on_most_nodes(probes: Sequence[SteadyProbe]) -> list[SteadyProbe]:
@@ -113,7 +115,18 @@ def steady_lines(probes: Sequence[SteadyProbe]) -> tuple[str, ...]:
     return (
         f"{rows[0]['workers']} workers that computed the same without exchanging differed at the same moment by "
         f"{' and '.join(parts)}: of {_SHOWN_WORKERS} the slowest would take {' and '.join(more)} longer",
+        *_slower_lines(probes),
     )
+
+
+def _slower_lines(probes: Sequence[SteadyProbe]) -> tuple[str, ...]:
+    """Which worker was slower than the others in all bursts, if one was."""
+    each = [bursts(probe) for probe in on_most_nodes(probes) if probe.burst is not None]
+    if not each or math.sqrt(fmean(_kept(found)[0] for found in each)) < _TOLD:
+        return ()
+    ratios = np.mean([found.mean(axis=(1, 2)) / found.mean() for found in each], axis=0)
+    worker = int(ratios.argmax())
+    return (f"worker {worker} computed {ratios[worker] - 1.0:.1%} longer than all in the mean, all the time",)
 
 
 def variation(steady: Steadiness, steps_ratio: float | None) -> float:
@@ -143,7 +156,9 @@ def _pieces(probe: SteadyProbe) -> Array:
     return np.array([series[:shortest] for series in probe.pieces_s], dtype=float)
 
 
-def _of(probe: SteadyProbe, step_s: float) -> Steadiness:
+def _of(probe: SteadyProbe, step_s: float) -> tuple[float, float, float, float, float]:
+    """The deviations, and how sure the first is: the variance of its logarithm, by what differs from burst to burst and
+    by what workers keep from the first to the last one. Of that, so many workers are so many values, however long."""
     each = bursts(probe)
     workers, count, burst = each.shape
     longest = burst // _FEWEST_ROWS if probe.burst is None else burst
@@ -156,8 +171,28 @@ def _of(probe: SteadyProbe, step_s: float) -> Steadiness:
         uneven = each - each.mean(axis=(0, 1)) + each.mean()
     alone = _alone(_rows(uneven, short), short) * math.sqrt(short / length)
     paused = max(alone, _alone(_rows(uneven, length)[:, :, ::length].reshape(workers, 1, -1), 1))
-    chance = 0.0 if probe.burst is None else _HALF_NORMAL / math.sqrt(count * (workers - 1))
-    return Steadiness(slowest / _expected_maximum(workers), alone, paused, chance)
+    at_once = slowest / _expected_maximum(workers)
+    if probe.burst is None:
+        return at_once, alone, paused, 0.0, 0.0
+    kept, at_all = _kept(rows)
+    share = kept / at_all if at_all > 0 else 0.0
+    chance = (_HALF_NORMAL / (workers - 1) ** _OF_MORE) ** 2
+    return at_once, alone, paused, chance * (1.0 - share) ** 2 / count, chance * share**2
+
+
+def _kept(rows: Array) -> tuple[float, float]:
+    """By how much workers differ in all bursts alike, less what chance makes of so many bursts, and by how much at all:
+    variances, as shares."""
+    workers, count, _ = rows.shape
+    apart = (rows - rows.mean(axis=0)) / rows.mean()
+    at_all = float((apart**2).sum(axis=0).mean()) / (workers - 1)
+    each = apart.mean(axis=2)
+    lasting = each.mean(axis=1, keepdims=True)
+    if count < 2:
+        return 0.0, at_all
+    redrawn = float(((each - lasting) ** 2).sum()) / (count - 1) / (workers - 1)
+    kept = float((lasting**2).sum()) / (workers - 1) - redrawn / count
+    return max(0.0, min(kept, at_all)), at_all
 
 
 def bursts(probe: SteadyProbe) -> Array:
