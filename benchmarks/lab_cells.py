@@ -6,8 +6,9 @@ A cell is a network (gradient sizes and their order) × bucket cap × bandwidth 
     second     other networks, caps, bandwidths and computations: what it is proven on
 
     launches   w1 w2 w4 w8 w16 w2x2     computation is sleep: profile, probe, then 4, 8, 16 hosts, 2 hosts × 2 workers
-               lag1 lag2 lag4 lag8      every frame takes 2 ms from host to host, buckets are small
-               late2 late4 late8        the last worker computes half as long again; it is among the 2 measured hosts
+               lag1 lag2 lag4 lag8      every frame takes 3 ms from host to host, buckets are small
+               late2 late4 late8        the last worker computes longer; it is among the 2 measured hosts
+               w1 lag1 late2            what predictions rest on is launched three times, as a study would (w1b, w1c)
                real2 real4              networks that compute, every host on a quarter of a core
                eighth2 eighth8          the same networks, eight hosts on an eighth of a core
                own2 own4 own8           networks that compute, every host on two cores of its own: needs 16 cores
@@ -16,7 +17,7 @@ A cell is a network (gradient sizes and their order) × bucket cap × bandwidth 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 KB = 1000
 Task = dict[str, object]
@@ -52,24 +53,24 @@ FIRST = Cells(
 )
 SECOND = Cells(
     networks={
-        "pyramid": [[48 * KB, 0.11]] * 3
-        + [[160 * KB, 0.09]] * 3
-        + [[400 * KB, 0.08]] * 3
-        + [[800 * KB, 0.16]],
-        "translator": [[1100 * KB, 0.06]] + [[230 * KB, 0.14]] * 6 + [[640 * KB, 0.10]],
-        "waist": [[90 * KB, 0.05]] * 8 + [[1500 * KB, 0.20]] + [[90 * KB, 0.05]] * 8,
+        "funnel": [[620 * KB, 0.14]]
+        + [[310 * KB, 0.10]] * 3
+        + [[120 * KB, 0.08]] * 4
+        + [[60 * KB, 0.08]] * 3,
+        "ladder": [[260 * KB, 1 / 12]] * 12,
+        "twins": [[70 * KB, 0.06]] * 5 + [[980 * KB, 0.20]] * 2 + [[70 * KB, 0.06]] * 5,
     },
-    caps_mb=(0.6, 6),
-    compute_s=(0.08, 0.2, 0.5),
-    rates_mbit=(45, 90, 180, 300),
-    middle_mbit=90,
-    joined_mb=1.2,
+    caps_mb=(0.8, 8),
+    compute_s=(0.09, 0.22, 0.45),
+    rates_mbit=(55, 110, 220, 350),
+    middle_mbit=110,
+    joined_mb=1.6,
 )
 SETS = {"first": FIRST, "second": SECOND}
 
-SEEDS = [[34 * KB, 1 / 18]] * 18
-LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.03, 0.12, 25), (50, 110), (0.07, 0.22), "2ms"
-LATE_RATIO = 1.5
+GRAVEL = [[26 * KB, 1 / 22]] * 22
+LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.04, 0.15, 25), (60, 130), (0.08, 0.24), "3ms"
+LATE_RATIO = 1.4
 REAL = ("real-gates", "real-mirror", "real-bilinear")
 ROUNDS, ROUND_STEPS = 10, 5  # what steps of one worker differ by is told by no less than five
 REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.5, 12), (70, 140), 0.25
@@ -77,6 +78,7 @@ EIGHTH_RATES_MBIT, EIGHTH_CORES = (65, 110), 0.125
 OWN = ("own-normed", "own-lookup", "own-cascade")
 OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.5, 12), (180, 600), 2
 STEADY_S = BESIDE_S = 40.0  # for every rate, as `paceline probe --seconds 160` would
+PROFILE_LAUNCHES, PROFILE_STEPS = ("", "b", "c"), 5
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
 LAG_PROBE_SIZES = (1024, 8192, 32_768, 131_072, 524_288, 1_048_576)
 
@@ -119,11 +121,11 @@ def sleeping(cells: Cells) -> tuple[list[Launch], list[Launch]]:
         {**c, **change} for c in few(middle) for change in ({"fp16": True}, {"accumulate": 4, "steps": 3})
     )
     more = (*(() if cells.joined_mb in cells.caps_mb else joined), *changed)
-    profiles = tuple({**c, "steps": 9} for c in grid(middle))
+    profiles = tuple({**c, "steps": PROFILE_STEPS} for c in grid(middle))
     if cells.joined_mb not in cells.caps_mb:
-        profiles += tuple({**c, "steps": 9} for c in joined)
+        profiles += tuple({**c, "steps": PROFILE_STEPS} for c in joined)
     before = [
-        Launch("w1", 1, 1, ((None, profiles),)),
+        *launched(Launch("w1", 1, 1, ((None, profiles),))),
         Launch("w2", 2, 1, tuple((rate, (probe(rate), *grid(rate))) for rate in cells.rates_mbit)),
         Launch("inside2", 1, 2, ((None, (probe(240),)),)),
     ]
@@ -143,10 +145,10 @@ def sleeping(cells: Cells) -> tuple[list[Launch], list[Launch]]:
 
 def lagging() -> tuple[list[Launch], list[Launch]]:
     """Links with a delay and a network of small gradients: many buckets, some, and one."""
-    grid = tuple(cell("seeds", SEEDS, cap, compute, 7) for cap in LAG_CAPS_MB for compute in LAG_COMPUTE_S)
+    grid = tuple(cell("gravel", GRAVEL, cap, compute, 7) for cap in LAG_CAPS_MB for compute in LAG_COMPUTE_S)
     looked = {"kind": "probe", "sizes": LAG_PROBE_SIZES, "ops": ["all_reduce"], "seconds": 10.0}
     pair = tuple((rate, (looked, *grid)) for rate in LAG_RATES_MBIT)
-    before = [Launch("lag1", 1, 1, ((None, grid),)), Launch("lag2", 2, 1, pair, delay=DELAY)]
+    before = [*launched(Launch("lag1", 1, 1, ((None, grid),))), Launch("lag2", 2, 1, pair, delay=DELAY)]
     alone = tuple((rate, grid) for rate in LAG_RATES_MBIT)
     return before, [Launch(f"lag{hosts}", hosts, 1, alone, delay=DELAY) for hosts in (4, 8)]
 
@@ -160,7 +162,9 @@ def late(cells: Cells) -> tuple[list[Launch], list[Launch]]:
         for cap in (cells.caps_mb[0], cells.caps_mb[-1])
     )
     stages = tuple((rate, grid) for rate in rates)
-    return [Launch("late2", 2, 1, stages)], [Launch(f"late{hosts}", hosts, 1, stages) for hosts in (4, 8)]
+    return launched(Launch("late2", 2, 1, stages)), [
+        Launch(f"late{hosts}", hosts, 1, stages) for hosts in (4, 8)
+    ]
 
 
 def real() -> tuple[list[Launch], list[Launch]]:
@@ -215,6 +219,16 @@ def _computing(
     ]
 
 
+def launched(launch: Launch) -> list[Launch]:
+    """As often as a study would: one launch does not tell how far launches scatter."""
+    return [replace(launch, name=name) for name in times_over(launch.name)]
+
+
+def times_over(name: str) -> tuple[str, ...]:
+    """The names of all launches of the same."""
+    return tuple(name + mark for mark in PROFILE_LAUNCHES)
+
+
 def quick() -> tuple[list[Launch], list[Launch]]:
     """Two networks, one bandwidth, 4 hosts."""
     grid = tuple(
@@ -223,7 +237,10 @@ def quick() -> tuple[list[Launch], list[Launch]]:
         for cap in (1, 25)
         for compute in FIRST.compute_s
     )
-    before = [Launch("w1", 1, 1, ((None, grid),)), Launch("w2", 2, 1, ((120, (probe(120), *grid)),))]
+    before = [
+        *launched(Launch("w1", 1, 1, ((None, grid),))),
+        Launch("w2", 2, 1, ((120, (probe(120), *grid)),)),
+    ]
     return before, [Launch("w4", 4, 1, ((120, grid),))]
 
 

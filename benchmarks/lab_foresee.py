@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from statistics import fmean, median
 
-from lab_cells import EIGHTH_CORES, OWN_CORES, REAL_CORES, Cells, family, sources
+from lab_cells import EIGHTH_CORES, OWN_CORES, REAL_CORES, Cells, family, sources, times_over
 from paceline.answers import Ask, Cluster, answers
 from paceline.baselines import baseline_times
 from paceline.links_probe import link_from_probe
@@ -52,9 +52,9 @@ def predictions_for(
         if one == task["launch"]:
             rounds = profiled[one, task["stage"], *name_of(task)]
             row = together([r for r in rounds if task["round"] in (None, r["round"])])
+            profiles = [profile_of(row)]
         else:
-            row = trained[one, "unshaped", *name_of(task)]
-        profiles = [profile_of(row)]
+            profiles = [over_launches(_launched(trained, one, "unshaped", task), profile_of)]
         if computing_s is not None:
             profiles = [scaled(profiles[0], computing_s(task))]
             known = [
@@ -64,8 +64,9 @@ def predictions_for(
         cluster = Cluster(backend="gloo", probes=tuple(known), steady=seen)
         pair = trained.get((two, task["stage"], *name_of(task)))
         if task.get("late"):
-            pair = trained["late2", task["stage"], *name_of(task)]
-            profiles.append(late_profile(pair))
+            pairs = _launched(trained, "late2", task["stage"], task)
+            pair = pairs[0]
+            profiles.append(over_launches(pairs, late_profile))
         wanted = [name for name in ("fp16", "accumulate") if task.get(name)]
         middle = task["stage"] == f"{cells.middle_mbit}mbit" and task["cap_mb"] == cells.caps_mb[0]
         if task["launch"] == "w4" and not wanted and middle:
@@ -76,6 +77,12 @@ def predictions_for(
         if not wanted and task["nodes"] == task["workers"] and pair is not None:
             row["others"] = _others(profiles[0], pair, task["workers"])
         yield row
+
+
+def _launched(trained: dict, launch: str, stage: str, task: Row) -> list[Row]:
+    """A cell as every launch of the same trained it; rows of before were launched once."""
+    every = ((name, stage, *name_of(task)) for name in times_over(launch))
+    return [trained[key] for key in every if key in trained]
 
 
 def _predicted(
@@ -157,6 +164,25 @@ def profile_of(row: Row) -> Profile:
         cpu_ratio=busy(row),
         step_noise_s=None if None in noise else Estimate(fmean(noise)),
     )
+
+
+def over_launches(rows: list[Row], made: Callable[[Row], Profile]) -> Profile:
+    """What the desk makes of several launches of one Point: medians, with intervals of how far launches scatter."""
+    each = [made(row) for row in rows]
+    if len(each) == 1:
+        return each[0]
+    owns = zip(*(profile.own_s_by_worker for profile in each), strict=True)
+    return replace(
+        each[0],
+        trials=len(each),
+        own_s_by_worker=tuple(map(fmean, owns)),
+        **{name: _over(each, name) for name in ("step_s", "compute_s", "exposed_s", "step_noise_s")},
+    )
+
+
+def _over(profiles: list[Profile], name: str) -> Estimate | None:
+    known = [quantity for profile in profiles if (quantity := getattr(profile, name)) is not None]
+    return estimate([quantity.value for quantity in known]) if len(known) == len(profiles) else None
 
 
 def scaled(profile: Profile, computing_s: float) -> Profile:

@@ -200,6 +200,17 @@ def test_a_projection_waits_for_what_workers_differ_by_at_once(nodes):
     assert told.high - told.low < blind.high - blind.low
 
 
+@pytest.mark.parametrize("nodes", [4, 8])
+def test_calm_steps_make_others_wait_by_what_they_were_seen_to_differ_by(nodes):
+    """Steps that differ by 0.1 and by 0.5 %: the truth is drawn. Where nobody saw them differ, as if by 0.5 %."""
+    alike = Estimate(STEP_S, STEP_S - 1e-6, STEP_S + 1e-6, 3)  # launches do not differ
+    one = replace(profile((0.01, 0.3)), step_s=alike, compute_s=alike)
+    draw = np.random.default_rng(7).normal(0.0, STEP_S, (40_000, nodes)).max(axis=1).mean()
+    still, calm = (foreseen(replace(one, step_noise_s=Estimate(r * STEP_S)), nodes) for r in (0.001, 0.00499))
+    assert calm.value - still.value == pytest.approx(0.00399 * draw, rel=0.15)  # 24 draws
+    assert foreseen(one, nodes).value == pytest.approx(calm.value, rel=1e-4)
+
+
 def test_more_launches_of_the_profile_foresee_an_unsteady_step_more_surely():
     few = replace(profile((0.01, 0.3)), step_noise_s=Estimate(0.08 * STEP_S), trials=1)
     one, many = (foreseen(replace(few, trials=trials), 4) for trials in (1, 16))

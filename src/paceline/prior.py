@@ -20,7 +20,8 @@ __all__ = ["CALM", "Belief", "belief", "bucket_count"]
 
 BUCKET_BYTES = 26_214_400  # DDP's default bucket: 25 MiB
 _UNKNOWN_BUCKETS = 3.0
-CALM = 0.005  # of a step: what one worker's steps differ by on a machine of its own
+CALM = 0.005  # of a step: what one worker's steps differ by on a machine of its own, where nothing tells it
+_STILL = 0.001  # no worker is steadier than this, whatever few steps of it say
 _CALM_SD, _NOISY_SD, _SEEN_SD = 0.8, 0.5, 0.3
 _BATCH_SD = 0.15  # step time against a straight line in the batch: tile and launch effects
 _LONE_BATCH_SD = 1.0  # of a batch that was measured at one count, where others tell what that count costs
@@ -88,9 +89,10 @@ def _variation(observed: Observed) -> tuple[float, float]:
     saw several at once tells how much."""
     if observed.steady is not None:
         seen = variation(observed.steady, observed.steps_ratio)
-        return (seen, math.hypot(_SEEN_SD, observed.steady.sd)) if seen > CALM else (CALM, _CALM_SD)
-    noise = observed.noise_ratio
-    return (CALM, _CALM_SD) if noise is None or noise <= CALM else (noise, _NOISY_SD)
+        sd = math.hypot(_SEEN_SD, observed.steady.sd) if seen > CALM else _CALM_SD
+        return max(_STILL, seen), sd
+    noise = CALM if observed.noise_ratio is None else observed.noise_ratio
+    return max(_STILL, noise), _NOISY_SD if noise > CALM else _CALM_SD
 
 
 def _batch_sd(observed: Observed) -> Array:
