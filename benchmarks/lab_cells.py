@@ -71,12 +71,12 @@ SETS = {"first": FIRST, "second": SECOND}
 GRAVEL = [[26 * KB, 1 / 22]] * 22
 LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.04, 0.15, 25), (60, 130), (0.08, 0.24), "3ms"
 LATE_RATIO = 1.4
-REAL = ("real-gates", "real-mirror", "real-bilinear")
+REAL = ("real-mixer", "real-residual", "real-towers")
 ROUNDS, ROUND_STEPS = 10, 5  # what steps of one worker differ by is told by no less than five
-REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.5, 12), (70, 140), 0.25
-EIGHTH_RATES_MBIT, EIGHTH_CORES = (65, 110), 0.125
-OWN = ("own-normed", "own-lookup", "own-cascade")
-OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.5, 12), (180, 600), 2
+REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.4, 10), (80, 160), 0.25
+EIGHTH_RATES_MBIT, EIGHTH_CORES = (55, 95), 0.125
+OWN = ("own-mixer", "own-residual", "own-towers")
+OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.4, 10), (220, 500), 2
 STEADY_S = BESIDE_S = 40.0  # for every rate, as `paceline probe --seconds 160` would
 PROFILE_LAUNCHES, PROFILE_STEPS = ("", "b", "c"), 5
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import itertools
 import json
 import os
 import sys
@@ -61,113 +60,72 @@ class Sleeping(torch.nn.Module):
 
 
 def real_network(name):
-    """Small networks that really compute, and a batch for them: gradients of 0.5 to 4 MB, steps of 0.05 to 0.9 s."""
+    """Small networks that really compute, and a batch for them: gradients of 1 to 3 MB, steps of 0.1 to 0.9 s."""
     torch.manual_seed(0)
-    if name == "real-gates":
-        return gates(32, 4, classes=400), torch.randn(34, 32, 24, 24)
-    if name == "real-mirror":
-        return mirror(12, 40, 80, 160), torch.randn(30, 12, 40, 40)
-    if name == "real-bilinear":
-        return Bilinear(78, 90, 300), torch.randn(800, 78)
-    if name == "own-normed":
-        return normed(40, 5, classes=260), torch.randn(34, 40, 26, 26)
-    if name == "own-lookup":
-        return Lookup(800, 560, 360), torch.randint(800, (1700, 6))
-    return Cascade(384, 220, 5), torch.randn(1500, 384)
+    if name == "real-mixer":
+        return mixer(49, 128, 3, classes=300), torch.randn(60, 49, 128)
+    if name == "real-residual":
+        return residual(40, 3, classes=300), torch.randn(20, 40, 20, 20)
+    if name == "real-towers":
+        return Towers(300, 400, 256), torch.randn(900, 600)
+    if name == "own-mixer":
+        return mixer(49, 176, 4, classes=400), torch.randn(34, 49, 176)
+    if name == "own-residual":
+        return residual(56, 3, classes=400), torch.randn(13, 56, 20, 20)
+    return Towers(400, 520, 300), torch.randn(1000, 800)
 
 
-class Gate(torch.nn.Module):
-    """Scales channels by what all places of them say together."""
+class Added(torch.nn.Module):
+    """What comes in, and what a few layers make of it."""
 
-    def __init__(self, channels):
+    def __init__(self, *layers, turned=False):
         super().__init__()
-        self.small = torch.nn.Linear(channels, channels // 4)
-        self.back = torch.nn.Linear(channels // 4, channels)
+        self.layers, self.turned = torch.nn.Sequential(*layers), turned
 
     def forward(self, x):
-        seen = self.back(torch.relu(self.small(x.mean((2, 3)))))
-        return x * torch.sigmoid(seen)[:, :, None, None]
+        return x + (self.layers(x.mT).mT if self.turned else self.layers(x))
 
 
-def gates(channels, layers, *, classes):
-    """Convolutions, each normalised over the batch and gated."""
+def mixer(tokens, width, layers, *, classes):
+    """Layers that mix places, then channels, by turns."""
     body = []
     for _ in range(layers):
         body += [
+            Added(torch.nn.Linear(tokens, tokens), torch.nn.GELU(), turned=True),
+            torch.nn.LayerNorm(width),
+            Added(torch.nn.Linear(width, 2 * width), torch.nn.GELU(), torch.nn.Linear(2 * width, width)),
+        ]
+    return torch.nn.Sequential(*body, torch.nn.Linear(width, classes))
+
+
+def residual(channels, blocks, *, classes):
+    """Pairs of convolutions, normalised in groups, and one large layer at the end."""
+
+    def half():
+        return (
             torch.nn.Conv2d(channels, channels, 3, padding=1),
-            torch.nn.BatchNorm2d(channels),
+            torch.nn.GroupNorm(4, channels),
             torch.nn.ReLU(),
-            Gate(channels),
-        ]
-    return torch.nn.Sequential(
-        *body, torch.nn.AdaptiveMaxPool2d(5), torch.nn.Flatten(), torch.nn.Linear(channels * 25, classes)
-    )
+        )
 
-
-def mirror(*channels):
-    """Convolutions down to the smallest picture, and transposed ones back: the largest gradients in the middle."""
-    pairs = list(itertools.pairwise(channels))
-    down = [torch.nn.Conv2d(a, b, 4, stride=2, padding=1) for a, b in pairs]
-    back = [torch.nn.ConvTranspose2d(b, a, 4, stride=2, padding=1) for a, b in reversed(pairs)]
-    return torch.nn.Sequential(
-        *(part for layer in (*down, *back) for part in (layer, torch.nn.LeakyReLU(0.1)))
-    )
-
-
-class Bilinear(torch.nn.Module):
-    """Products of every pair of inputs: one layer has nearly all gradients."""
-
-    def __init__(self, width, made, out):
-        super().__init__()
-        self.before = torch.nn.Linear(width, width)
-        self.pairs = torch.nn.Bilinear(width, width, made)
-        self.after = torch.nn.Linear(made, out)
-
-    def forward(self, x):
-        return self.after(torch.tanh(self.pairs(x, torch.tanh(self.before(x)))))
-
-
-def normed(channels, layers, *, classes):
-    """Every layer normalised over the batch: buffers that are broadcast before every forward."""
-    body = []
-    for _ in range(layers):
-        body += [
-            torch.nn.Conv2d(channels, channels, 3, padding=1, bias=False),
-            torch.nn.BatchNorm2d(channels),
-            torch.nn.ReLU(),
-        ]
-    head = [torch.nn.AdaptiveAvgPool2d(5), torch.nn.Flatten(), torch.nn.Linear(channels * 25, classes)]
+    body = [Added(*half(), *half()) for _ in range(blocks)]
+    head = [torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(channels * 16, classes)]
     return torch.nn.Sequential(*body, *head)
 
 
-class Lookup(torch.nn.Module):
-    """Rows of a table, summed: the largest gradient is ready last and costs little to compute."""
+class Towers(torch.nn.Module):
+    """Two networks side by side, and how alike every pair of what they make is."""
 
-    def __init__(self, count, width, out):
+    def __init__(self, width, hidden, out):
         super().__init__()
-        self.table = torch.nn.EmbeddingBag(count, width, mode="sum")
-        self.deep = torch.nn.Sequential(
-            torch.nn.Linear(width, width), torch.nn.Softplus(), torch.nn.Linear(width, out)
+        self.left, self.right = (
+            torch.nn.Sequential(torch.nn.Linear(width, hidden), torch.nn.Tanh(), torch.nn.Linear(hidden, out))
+            for _ in range(2)
         )
 
     def forward(self, x):
-        return self.deep(self.table(x))
-
-
-class Cascade(torch.nn.Module):
-    """Every layer sees the input again beside what the one before made of it."""
-
-    def __init__(self, width, made, layers):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(
-            torch.nn.Linear(width + (made if k else 0), made) for k in range(layers)
-        )
-
-    def forward(self, x):
-        found = torch.nn.functional.mish(self.layers[0](x))
-        for layer in self.layers[1:]:
-            found = torch.nn.functional.mish(layer(torch.cat([x, found], dim=1)))
-        return found
+        left, right = x.chunk(2, dim=1)
+        return self.left(left) @ self.right(right).mT
 
 
 def cell_result(cell, itself):
