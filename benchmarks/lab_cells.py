@@ -60,17 +60,17 @@ SECOND = Cells(
         "ladder": [[260 * KB, 1 / 12]] * 12,
         "twins": [[70 * KB, 0.06]] * 5 + [[980 * KB, 0.20]] * 2 + [[70 * KB, 0.06]] * 5,
     },
-    caps_mb=(0.8, 8),
-    compute_s=(0.09, 0.22, 0.45),
-    rates_mbit=(55, 110, 220, 350),
-    middle_mbit=110,
-    joined_mb=1.6,
+    caps_mb=(0.7, 7),
+    compute_s=(0.1, 0.2, 0.4),
+    rates_mbit=(50, 100, 200, 330),
+    middle_mbit=100,
+    joined_mb=1.4,
 )
 SETS = {"first": FIRST, "second": SECOND}
 
 GRAVEL = [[26 * KB, 1 / 22]] * 22
-LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.04, 0.15, 25), (60, 130), (0.08, 0.24), "3ms"
-LATE_RATIO = 1.4
+LAG_CAPS_MB, LAG_RATES_MBIT, LAG_COMPUTE_S, DELAY = (0.05, 0.18, 25), (55, 120), (0.09, 0.21), "3ms"
+LATE_RATIO = 1.6
 REAL = ("real-mixer", "real-residual", "real-towers")
 ROUNDS, ROUND_STEPS = 10, 5  # what steps of one worker differ by is told by no less than five
 REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.4, 10), (80, 160), 0.25
