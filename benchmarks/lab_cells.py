@@ -76,7 +76,7 @@ ROUNDS, ROUND_STEPS = 10, 5  # what steps of one worker differ by is told by no 
 REAL_CAPS_MB, REAL_RATES_MBIT, REAL_CORES = (0.4, 10), (80, 160), 0.25
 EIGHTH_RATES_MBIT, EIGHTH_CORES = (55, 95), 0.125
 OWN = ("own-mixer", "own-residual", "own-towers")
-OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.6, 14), (320,), 2
+OWN_CAPS_MB, OWN_RATES_MBIT, OWN_CORES = (0.4, 10), (220, 500), 2
 STEADY_S = BESIDE_S = 40.0  # for every rate, as `paceline probe --seconds 160` would
 PROFILE_LAUNCHES, PROFILE_STEPS = ("", "b", "c"), 5
 PROBE_SIZES = (1024, 8192, 131_072, 524_288, 1_048_576, 4_194_304)
