@@ -127,8 +127,11 @@ def test_of_several_micro_steps_only_the_first_has_waited():
 
 
 def test_a_probe_that_is_not_sure_widens_the_interval():
-    sure, shaky = (foreseen(UNEVEN, 4, steady=(paused(noise=noise),)) for noise in (0.001, 1.0))
-    assert shaky.high / shaky.low > sure.high / sure.low
+    """Few bursts and many, of a machine and a training that are equally rough."""
+    rough = replace(UNEVEN, step_noise_s=Estimate(0.0156 * STEP_S))
+    found = (foreseen(rough, 4, steady=(paused(noise=0.1, count=count),)) for count in (400, 8))
+    sure, shaky = (np.log(each.high / each.low) for each in found)
+    assert shaky > 1.1 * sure
 
 
 def test_what_waiting_changes_is_said_where_it_counts():
