@@ -1,3 +1,4 @@
+# Ran on commit 57244a7 (2026-11-15)
 """How often does a training of two gloo workers never end? Bare and with Paceline's agent, turn by turn.
 
 PYTHONPATH=src python evidence/2026-11-15-gloo-end/end.py OUT.jsonl ROUNDS

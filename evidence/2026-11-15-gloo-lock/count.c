@@ -1,3 +1,4 @@
+/* Ran on commit 5a06415 (2026-11-15) */
 /* How often epoll_wait is called: LD_PRELOAD=./count.so, then count() by ctypes. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+# Ran on commit 5a06415 (2026-11-15)
 """What gloo's threads do in an exchange of 17 kB between two workers of this machine: nothing of Paceline runs here.
 
     gcc -shared -fPIC -O2 -o count.so count.c -ldl

@@ -1,3 +1,4 @@
+# Ran on commit 4e69a41 (2026-11-15); its part `overhead` on 395ec05 (2026-11-15)
 """The agent on a CUDA device: does it tell the truth, leave training unchanged and cost little there too?
 
     python agent.py OUT_DIR [PART…]  (one GPU; standard library and torch only)

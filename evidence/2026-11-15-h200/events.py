@@ -1,3 +1,4 @@
+# Ran on commit 395ec05 (2026-11-15)
 """What the agent adds to a small step without DDP on a CUDA device, and what its events cost.
 
     python events.py          (one GPU; standard library and torch only)

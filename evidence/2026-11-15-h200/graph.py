@@ -1,3 +1,4 @@
+# Ran on commit 4e69a41 (2026-11-15)
 """Is a captured step the step? Weights after the same training, captured and not, alone, inside DDP, on two workers.
 
     python graph.py OUT_DIR

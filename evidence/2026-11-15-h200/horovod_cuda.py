@@ -1,3 +1,4 @@
+# Ran on commit 4e69a41 (2026-11-15)
 """The Horovod API on CUDA tensors over NCCL: every collective against arithmetic, the optimizer against DDP, speed.
 
     torchrun --standalone --nproc-per-node 2 one_gpu.py horovod_cuda.py OUT_DIR

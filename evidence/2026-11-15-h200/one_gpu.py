@@ -1,3 +1,4 @@
+# Ran on commit 4e69a41 (2026-11-15)
 """Let several NCCL workers share one GPU: one_gpu.py SCRIPT ARGS, started by torchrun or by the agent.
 
 NCCL refuses two workers that name the same host and the same device. Each worker therefore names a host of its own

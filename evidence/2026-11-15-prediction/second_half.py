@@ -1,3 +1,4 @@
+# Ran on commit 9051303 (2026-11-15)
 """How wide an interval must be from 4 to 8 GPUs of a node: chosen on one half of the networks, held against the other.
 
     python evidence/2026-11-15-prediction/second_half.py DATA > evidence/2026-11-15-prediction/second_half.txt

@@ -1,3 +1,4 @@
+# Ran on commit 9cc66ef (2026-11-15)
 """Does a probe give back the rate of a link that is known? Hosts in network namespaces, links shaped by tbf.
 
 sudo python evidence/2026-11-15-probe/check.py [RESULT.json]
