@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.trial import InNamespace, measured
+from tests.support.trial import InNamespace, measured
 
 BASE = ("--compute", "0.03")
 CASES = {

@@ -1,6 +1,6 @@
 """Rows of the laboratory -> predictions, for benchmarks/lab_prediction.py: before what they foresee is measured.
 
-Every prediction is one call of paceline.answers.answers on one Profile (1 worker) and the probed Links, as
+Every prediction is one call of paceline.analysis.outlook.answers on one Profile (1 worker) and the probed Links, as
 `paceline project` makes it; what-ifs are its own changes. Where a worker is late, no profile of another host can tell:
 there the Profile of 2 workers, one of them late, is given too.
 """
@@ -14,14 +14,14 @@ from dataclasses import replace
 from statistics import fmean, median
 
 from lab_cells import EIGHTH_CORES, OWN_CORES, REAL_CORES, Cells, family, sources, times_over
-from paceline.answers import Ask, Cluster, answers
-from paceline.baselines import baseline_times
-from paceline.links_probe import link_from_probe
-from paceline.observe import Setting
-from paceline.probe import beside_from
-from paceline.records import BucketReady, Estimate, LinkProbe, Point, ProbeTime, Profile, SteadyProbe
-from paceline.stats import deviation, estimate
-from paceline.whatif import NO_CHANGE, change_from
+from paceline.analysis.outlook import outlook
+from paceline.analysis.question import Ask, Cluster
+from paceline.core.stats import deviation, estimate
+from paceline.links.fit import link_from_probe
+from paceline.links.probe import beside_from
+from paceline.predict.baselines import baseline_times
+from paceline.predict.whatif import NO_CHANGE, change_from
+from paceline.records import BucketReady, Estimate, JitterProbe, LinkProbe, Point, ProbeTime, Profile, Setting
 
 Row = dict
 _MANY = 1_000_000  # launches: what one launch does by itself is gone
@@ -43,7 +43,7 @@ def predictions_for(
         if r.get("alone"):
             profiled[r["launch"], r["stage"], *name_of(r)].append(r)
     links = {(r["launch"], r["stage"]): link(r) for r in raw if r["kind"] == "probe"}
-    steady = {r["launch"]: steady_probes(raw, r["launch"]) for r in raw if r["kind"] == "probe"}
+    jitter = {r["launch"]: steady_probes(raw, r["launch"]) for r in raw if r["kind"] == "probe"}
     for task in tasks:
         one, two = sources(task["launch"])
         known = [links[two, task["stage"]]]
@@ -60,8 +60,8 @@ def predictions_for(
             known = [
                 replace(each, cores_s_per_byte=None) for each in known
             ]  # what that loses, and what waiting changes, is in the steps already
-        seen = steady[two] if computing_s is None else ()
-        cluster = Cluster(backend="gloo", probes=tuple(known), steady=seen)
+        seen = jitter[two] if computing_s is None else ()
+        cluster = Cluster(backend="gloo", probes=tuple(known), jitter=seen)
         pair = trained.get((two, task["stage"], *name_of(task)))
         if task.get("late"):
             pairs = _launched(trained, "late2", task["stage"], task)
@@ -92,16 +92,16 @@ def _predicted(
         at=((Setting(task["workers"], task["nodes"], 1), ()),),
         change=change_from([change]) if change else NO_CHANGE,
     )
-    found = answers(profiles, cluster=cluster, ask=ask)
+    found = outlook(profiles, cluster=cluster, ask=ask)
     row = {name: value for name, value in task.items() if name != "layers"} | {"what_if": what_if}
     if not found.projections:
         return row | {"refused": [refusal.reason for refusal in found.refusals]}
     projection = found.projections[0]
     time = projection.time_s
     row |= {"step_s": time.value, "low_s": time.low, "high_s": time.high}
-    if cluster.steady:
+    if cluster.jitter:
         often = [many_launches(profile) for profile in profiles]
-        row["lasting"] = half_width(answers(often, cluster=cluster, ask=ask).projections[0].time_s)
+        row["lasting"] = half_width(outlook(often, cluster=cluster, ask=ask).projections[0].time_s)
     return row | {"explanation": projection.explanation}
 
 
@@ -270,10 +270,10 @@ def link(row: Row) -> LinkProbe:
     return link_from_probe(times, beside=beside)
 
 
-def steady_probes(raw: list[Row], launch: str) -> tuple[SteadyProbe, ...]:
+def steady_probes(raw: list[Row], launch: str) -> tuple[JitterProbe, ...]:
     """What the hosts of a launch computed at the same time, without any exchange, in every probe."""
     return tuple(
-        SteadyProbe(len(r["seconds"]), len(r["seconds"]), tuple(map(tuple, r["seconds"])), r.get("pieces"))
+        JitterProbe(len(r["seconds"]), len(r["seconds"]), tuple(map(tuple, r["seconds"])), r.get("pieces"))
         for row in raw
         if row["kind"] == "probe" and row["launch"] == launch
         for r in row["rows"]

@@ -46,16 +46,17 @@ from lab_cells import (
     same,
     sleeping,
 )
+from lab_files import rows
 from lab_foresee import predictions_for
 from lab_verdict import verdict
-from paceline.lab.blueprint import Lab, lab_of
-from paceline.lab.launcher import inside
-from paceline.lab.network import shape
-from paceline.lab.owner import new_name, opened, sweep
-from paceline.lab.system import require_root
 from paceline.launch.cgroup import root_group
 from paceline.launch.command import Command
 from paceline.launch.local import LocalLauncher
+from paceline.testbed.blueprint import Lab, lab_of
+from paceline.testbed.launcher import inside
+from paceline.testbed.network import shape
+from paceline.testbed.owner import new_name, opened, sweep
+from paceline.testbed.system import require_root
 
 
 def main() -> None:
@@ -76,6 +77,8 @@ def main() -> None:
         help="let workers go before other programs of a busy machine; those that compute, up to their quota",
     )
     args = parser.parse_args()
+    if (args.out / "raw.jsonl.xz").exists():
+        raise SystemExit(f"{args.out} is packed: choose another folder, or unpack it (xz -d {args.out}/*.xz)")
     require_root()
     sweep()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -280,16 +283,6 @@ def foresee(out: Path, after: list[Launch], cells: Cells) -> None:
     with open(file, "a", encoding="utf-8") as lines:
         for row in predictions_for(list(rows(out / "raw.jsonl")), missing, cells):
             lines.write(json.dumps(row | {"at": time.time()}) + "\n")
-
-
-def rows(file: Path) -> Iterator[dict[str, object]]:
-    """The lines of a file; one that was cut off by the end of its writer is passed over."""
-    if file.exists():
-        for line in file.read_text(encoding="utf-8").splitlines():
-            try:
-                yield json.loads(line)
-            except ValueError:
-                continue
 
 
 def _stage(rate: int | None) -> str:

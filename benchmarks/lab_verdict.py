@@ -1,6 +1,6 @@
 """Predictions and measurements of the laboratory -> the verdict, for benchmarks/lab_prediction.py.
 
-python benchmarks/lab_verdict.py FOLDER          reads raw.jsonl and predictions.jsonl, writes result.* and table.md
+python benchmarks/lab_verdict.py FOLDER     reads raw.jsonl and predictions.jsonl (or .xz), writes result.* and table.md
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import fmean
 
+import lab_files
 from lab_bottleneck import bottleneck_words, bottlenecks
 from lab_cells import SETS, Cells, family
 from lab_foresee import CHANGES, Row, step_s
 from lab_rounds import alone_name, alone_s, full_name, in_hindsight, over_rounds
-from paceline.baselines import METHODS, baseline_times
+from paceline.predict.baselines import METHODS, baseline_times
 
 EACH, KNOWN = " each", " known"
 TITLES = {
@@ -37,8 +38,8 @@ TITLES = {
 
 def verdict(out: Path, cells: Cells) -> str:
     """Join predictions and measurements; write result.json, result.txt and table.md."""
-    raw = [json.loads(line) for line in (out / "raw.jsonl").read_text().splitlines()]
-    predicted = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
+    raw = list(lab_files.rows(out / "raw.jsonl"))
+    predicted = list(lab_files.rows(out / "predictions.jsonl"))
     truth = {full_name(r): r for r in raw if r["kind"] == "cell"}
     plain = [p for p in predicted if p["what_if"] is None and full_name(p) in truth]
     lines, result = [], {}

@@ -23,8 +23,8 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from paceline_agent.probe import beside_computing, steadiness, sweep
-from paceline_agent.timeline import Timeline
+from paceline_agent.probe.sweep import beside_computing, steadiness, sweep
+from paceline_agent.watch.timeline import Timeline
 
 WARM = 2  # DDP rebuilds its buckets after the first step
 FORWARD = 1 / 3  # of the computation

@@ -112,7 +112,7 @@ def work(args: argparse.Namespace) -> None:
     def timed(kind: str, steps: int) -> list[float]:
         if kind == "agent":
             switch.on()
-            switch.agent.exchanges.look(switch.agent.recorder.looking)
+            switch.agent.ddp.look(switch.agent.recorder.looking)
         else:
             switch.off()
             ddp._set_ddp_runtime_logging_sample_rate(100)
@@ -151,12 +151,14 @@ class Switch:
         import torch
         import torch.distributed as dist
         import torch.optim.optimizer as optimizers
+        from torch._C._distributed_c10d import Backend, ProcessGroup, Work
         from torch.nn.parallel import DistributedDataParallel
         from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-        from paceline_agent import entry
+        from paceline_agent.enter import entry
 
         places = [torch.autograd, dist, DistributedDataParallel, _BaseDataLoaderIter]
+        places += [Backend, ProcessGroup, Work, torch._C.Future]
         before = [dict(vars(place)) for place in places]
         agent = entry.start()
         assert agent is not None

@@ -28,14 +28,14 @@ from pathlib import Path
 
 import numpy as np
 
-from paceline.answers import Ask, Cluster
-from paceline.baselines import METHODS, baseline_times
-from paceline.cluster import cluster_from
-from paceline.convergence import fit_epochs, noise_scale
+from paceline.analysis.cluster import cluster_from
+from paceline.analysis.question import Ask, Cluster
+from paceline.analysis.table import table_analysis
+from paceline.converge.epochs import fit_epochs, noise_scale
 from paceline.data import shipped
-from paceline.observe import Setting
-from paceline.table import read_table
-from paceline.table_analysis import table_analysis
+from paceline.predict.baselines import METHODS, baseline_times
+from paceline.records import Setting
+from paceline.table.read import read_table
 
 Key = tuple[int, int, int]  # nodes, workers, per-worker batch
 

@@ -11,13 +11,15 @@ import threading
 import pytest
 from hypothesis import settings
 
-from paceline.launch.gate import Gate, Invitation
-from tests.warm import free_port
+from paceline.launch.nodes.gate import Gate, Invitation
+from tests.attack.chance import SEED
+from tests.support.warm import free_port
 
 # no deadline: on a loaded machine an example that takes long says nothing about the code
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+os.environ["ATTACK_SEED"] = str(SEED)  # workers of pytest-xdist draw from the same
 
 os.environ.pop(
     "PYTHONUNBUFFERED", None
@@ -31,7 +33,7 @@ if threading.current_thread() is threading.main_thread():
 LONGEST = (
     "test_slurm",
     "test_faults",
-    "test_kill",
+    "test_kills",
     "test_accuracy_cli",
     "test_cli",
     "test_nodes",
@@ -67,3 +69,18 @@ def alone(monkeypatch):
     told = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     for name, value in told.items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def figures(record_property):
+    """What an attack came to, in a line: told at the end of the run."""
+    return lambda line: record_property("figures", line)
+
+
+def pytest_terminal_summary(terminalreporter):
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
+    told = [text for report in reports for name, text in report.user_properties if name == "figures"]
+    if told:
+        terminalreporter.section(f"figures (ATTACK_SEED={SEED})")
+        for text in sorted(told):
+            terminalreporter.write_line(text)

@@ -1,9 +1,9 @@
 """The agent: a guest inside somebody's training process. Standard library and the torch it finds there, nothing else.
 
-It never breaks training and never changes it. It meets the desk only in files (docs/format.md).
+It never breaks training and never changes it. It meets the desk only in files (docs/reference/files.md).
 """
 
-FORMAT = 1
+FORMAT = 2
 
 
 def mark(name: str, value: float) -> None:
@@ -14,7 +14,7 @@ def mark(name: str, value: float) -> None:
     try:
         from time import monotonic
 
-        from paceline_agent.entry import running
+        from paceline_agent.enter.entry import running
 
         agent = running()
         if agent is not None and agent.recorder.active:

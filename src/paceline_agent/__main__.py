@@ -14,9 +14,10 @@ import traceback
 import types
 from typing import Any
 
-from paceline_agent import entry, files, host
 from paceline_agent.agent import WORKER, Agent
+from paceline_agent.enter import entry
 from paceline_agent.guard import guarded
+from paceline_agent.record import files, host
 
 _LONGEST_TRACE = 8000
 _ONEDNN = ("could not create a primitive", "could not create a memory", "std::bad_alloc")

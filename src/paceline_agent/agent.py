@@ -16,18 +16,30 @@ import sys
 from time import monotonic, perf_counter, sleep
 from typing import Any, Optional
 
-from paceline_agent import FORMAT, files, horovod, host, metrics
-from paceline_agent.captured import Graphs
-from paceline_agent.exchange import Exchanges
+from paceline_agent import FORMAT
 from paceline_agent.guard import guarded, stop_measuring
-from paceline_agent.keras_steps import watch_keras
-from paceline_agent.loader import learnt_from, watch_loaders
 from paceline_agent.manifest import manifest
-from paceline_agent.noise import Noise
-from paceline_agent.recorder import Recorder
+from paceline_agent.record import files, host
+from paceline_agent.record.recorder import Recorder
+from paceline_agent.record.step_graph import NOT_LOOKED
+from paceline_agent.record.strategy import Strategy
 from paceline_agent.settings import Settings
-from paceline_agent.target import Target
-from paceline_agent.timeline import Timeline
+from paceline_agent.watch import horovod, metrics
+from paceline_agent.watch.captured import Graphs
+from paceline_agent.watch.collectives import watch_collectives
+from paceline_agent.watch.communications import Communications
+from paceline_agent.watch.ddp import DdpSource
+from paceline_agent.watch.device import on_device
+from paceline_agent.watch.flops import Flops
+from paceline_agent.watch.functional import watch_functional
+from paceline_agent.watch.keras_steps import watch_keras
+from paceline_agent.watch.loader import learnt_from, watch_loaders
+from paceline_agent.watch.network import Network, living_modules
+from paceline_agent.watch.noise import Noise
+from paceline_agent.watch.phases import Phases, watch_backward
+from paceline_agent.watch.standstill import Standstill
+from paceline_agent.watch.target import Target
+from paceline_agent.watch.timeline import Timeline
 
 STACKS_SIGNAL = 7  # SIGRTMIN + 7: no training framework uses it
 WORKER = "PACELINE_WORKER"  # the pid of the process that torchrun started, for those that it starts itself
@@ -41,8 +53,13 @@ class Agent:
         self.settings = settings
         self.recorder = Recorder(settings.steps)
         self.recorder.failed = self._failed
-        self.exchanges = Exchanges(self.recorder, backend=settings.backend)
+        self.phases = Phases()
+        self.seen = Communications(self.recorder, self.phases)
+        self.ddp = DdpSource(self.seen)
         self.graphs = Graphs()
+        self.network = Network(self)
+        self.strategy = Strategy()
+        self.flops = Flops(wanted=settings.flops, warmup=settings.warmup)
         self.timeline = Timeline()
         self.noise = Noise(self.recorder, every=settings.noise_every, first=settings.last_step)
         self.target: Optional[Target] = None
@@ -52,6 +69,9 @@ class Agent:
             )
         self.rank: Optional[int] = None
         self.world = 1
+        self.standstill = Standstill(
+            settings.folder, hang_s=settings.hang_s, steps=lambda: self.recorder.k, number=self._number
+        )
         self.optimizer: Any = None
         self.optimizer_begun = 0.0
         self.optimizer_s = 0.0
@@ -60,6 +80,7 @@ class Agent:
         self.window: list[tuple[float, int, dict[str, Optional[float]]]] = []
         self.loader_info: dict[str, Any] = {}
         self.fingerprints: list[int] = []
+        self._loss: Any = None
         self.delivered: Optional[tuple[dict[str, Any], Optional[int]]] = None
         self._heartbeat: Optional[files.Heartbeat] = None
         self._written = False
@@ -78,10 +99,15 @@ class Agent:
         self.recorder.active = True
         register_optimizer_step_pre_hook(guarded(self.recorder, self.before_optimizer))
         register_optimizer_step_post_hook(guarded(self.recorder, self.after_optimizer))
-        _patch_backward(torch, self)
+        self.phases.learn(torch)
+        watch_backward(torch, self.phases, guarded(self.recorder, self.after_backward))
         guarded(self.recorder, watch_keras)(self)
         guarded(self.recorder, watch_loaders)(self)
-        guarded(self.recorder, self.exchanges.install)()
+        if torch.distributed.is_available():
+            for watch in (watch_collectives, watch_functional):
+                guarded(self.recorder, watch)(self.seen)
+            guarded(self.recorder, self.ddp.install)()
+            guarded(self.recorder, self._watch_init)(torch.distributed)
         guarded(self.recorder, self.graphs.watch)(self, torch.cuda.CUDAGraph)
         if self.settings.training:
             guarded(self.recorder, metrics.watch)(
@@ -91,12 +117,29 @@ class Agent:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
 
+    def _watch_init(self, dist: Any) -> None:
+        """From the first process group on the worker is looked after; a backend that the study asks for replaces the
+        script's own choice."""
+        original, asked = dist.init_process_group, self.settings.backend
+
+        @functools.wraps(original)
+        def init_process_group(*args: Any, **kwargs: Any) -> Any:
+            if not is_helper():
+                self.standstill.start()
+            if asked:
+                kwargs.pop("backend", None)
+                args = (asked, *args[1:])
+            return original(*args, **kwargs)
+
+        dist.init_process_group = init_process_group
+        dist.distributed_c10d.init_process_group = init_process_group
+
     def begin(self) -> files.Heartbeat:
         """The first optimizer step: this process is a worker. Its number is asked for now, while the group lives."""
         self.rank, self.world = _rank_and_world()
         self._grouped = _in_group()
         host.die_with_parent()
-        horovod.watch(self.recorder)
+        horovod.watch(self.seen)
         self.rank = files.own_number(self.settings.folder, self.rank, self.world)
         heartbeat = files.Heartbeat(self.settings.folder, self.rank)
         heartbeat.phase(0, files.STEPPING)
@@ -111,8 +154,9 @@ class Agent:
     def before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self.graphs.open is not None:
             return
-        if self.exchanges.device is not None:
-            self.optimizer_mark = self.exchanges.device.mark() if self.recorder.looking else None
+        if self.seen.device is not None:
+            self.optimizer_mark = self.seen.device.mark() if self.recorder.looking else None
+        self.phases.in_optimizer = True
         self.optimizer_begun = perf_counter()
 
     def after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -120,9 +164,29 @@ class Agent:
         if self.graphs.open is not None:
             self.graphs.open.optimizers.append(optimizer)
             return
+        if self.phases.is_nested_optimizer():
+            return  # the one that steps it ends the step (ZeroRedundancyOptimizer broadcasts after it)
+        self.phases.in_optimizer = False
         # A closure (Lightning) runs forward and backward inside optimizer.step: that is not the optimizer's time.
         self.optimizer_s += now - max(self.optimizer_begun, self.recorder.backward_end)
         self._stepped(optimizer, now)
+
+    def _meet(self, optimizer: Any) -> None:
+        """The first step has ended: what is trained, how it is spread, and whose clock counts."""
+        try:
+            modules = living_modules()
+            self.network.meet(modules, optimizer)
+            self.strategy.meet(modules, optimizer, ddp=bool(self.ddp.ddps), horovod=horovod.in_use())
+        except Exception as error:  # its steps can be timed all the same
+            self.recorder.problems.append(f"the network was not found: {type(error).__name__}: {error}")
+        weights = (weight for group in optimizer.param_groups for weight in group["params"])
+        if any(on_device(weight) for weight in weights):
+            self.seen.use_device()
+
+    def _loss_value(self) -> Any:
+        """The loss that the last backward began from: a number on CPU, a tensor to be read later on a device."""
+        loss, self._loss = self._loss, None
+        return loss if loss is None or self.seen.device is not None else float(loss)
 
     def replayed(self, optimizer: Any) -> None:
         """A CUDA graph has taken this optimizer's step again."""
@@ -138,23 +202,29 @@ class Agent:
                 recorder.active = False
                 return
             self._heartbeat = self.begin()
-            self.exchanges.meet(optimizer)
+            self._meet(optimizer)
+        else:
+            self.network.step_ended()
         self.optimizer = optimizer
         learnt_from(self)
-        device = self.exchanges.device
+        device = self.seen.device
         marker = None if device is None else device.close_step(self.optimizer_mark)
         if recorder.looking:
-            recorder.loss = self.exchanges.loss()
+            recorder.loss = self._loss_value()
         looked = recorder.looking
-        recorder.close_step(now, self.optimizer_s, marker)
+        graph = self.seen.close(recorder.closed_at)
+        recorder.close_step(now, self.optimizer_s, marker, graph)
         if recorder.looking is not looked:
-            self.exchanges.look(recorder.looking)
+            self.ddp.look(recorder.looking)
+        self.seen.open(recorder.looking)
+        self.ddp.open()
         self.optimizer_s = 0.0
+        self.flops.step_ended(recorder.k)
         self._heartbeat.step(recorder.k, now + self._to_monotonic)
         if recorder.k in self._turns or recorder.k > self.settings.warmup + self.settings.steps:
             self._turn(recorder.k, now)
         if self.settings.noise_every:
-            self.noise.step_ended(recorder.k, self.exchanges, world=self.world)
+            self.noise.step_ended(recorder.k, self.ddp, world=self.world)
         if self.target is not None and self.target.ends(recorder.k):
             self.end("enough")
 
@@ -168,12 +238,13 @@ class Agent:
         plan = self.settings
         if k in self._turns:
             self.window.append((now, k, host.cpu_seconds()))
-        if k == plan.warmup + plan.steps and plan.profile and self.exchanges.ddps:
-            self.timeline.open(self.exchanges.largest_ddp(), on_device=self.exchanges.device is not None)
+        if k == plan.warmup + plan.steps and plan.profile and self.ddp.ddps:
+            self.timeline.open(self.ddp.largest(), on_device=self.seen.device is not None)
         if k >= plan.warmup + plan.steps:
             self.timeline.step_ended(now)
         if k == plan.last_step:
             self.timeline.close()
+            self.network.close()
             if plan.end:
                 self.end("enough")
 
@@ -186,10 +257,11 @@ class Agent:
         if self.noise.is_open:
             self.noise.after_backward()
         if self.recorder.looking or self.timeline.is_open:
-            self.exchanges.after_backward(tensors)
-            self.timeline.after_backward(self.exchanges.last_backward)
-        elif self.exchanges.device is not None:
-            self.exchanges.device.forget_backward()
+            self._loss = _scalar(tensors)
+            self.ddp.after_backward()
+            self.timeline.after_backward(self.ddp.last_backward)
+        elif self.seen.device is not None:
+            self.seen.device.take_buckets()
 
     # ------------------------------------------------------------ ending
 
@@ -225,10 +297,12 @@ class Agent:
         recorder, folder = self.recorder, self.settings.folder
         recorder.active = False
         steps = recorder.records()
-        if self.exchanges.device is not None:
-            self.exchanges.device.resolve(steps)
+        if self.seen.device is not None:
+            self.seen.device.resolve(steps)
         for step in steps:
             del step["marker"]
+            graph = step.pop("graph")
+            step.update(NOT_LOOKED if graph is None else graph.fields())
         header = {
             "record": "header",
             "format": FORMAT,
@@ -239,9 +313,8 @@ class Agent:
         gradients = self.noise.results()
         ending = {"record": "end", "reason": reason, "steps": recorder.k}
         files.write_json(folder, f"manifest-{self.rank}.json", manifest(self))
-        files.write_lines(
-            folder, f"worker-{self.rank}.jsonl", [header, *steps, *recorder.marks, *gradients, ending]
-        )
+        lines = [header, *self.seen.graphs.records(), *steps, *recorder.marks, *gradients, ending]
+        files.write_lines(folder, f"worker-{self.rank}.jsonl", lines)
         self._written = True
         if self._heartbeat is not None:
             self._heartbeat.phase(recorder.k, files.FINISHED)
@@ -260,6 +333,10 @@ class Agent:
                 return False
             sleep(0.02)
         return False
+
+    def _number(self) -> int:
+        """This worker's number, also before its first step."""
+        return _rank_and_world()[0] if self.rank is None else self.rank
 
     def _failed(self) -> None:
         """Measuring stopped. Training goes on; the reason is written if the folder still takes it."""
@@ -308,24 +385,8 @@ def _rank_and_world() -> tuple[int, int]:
     return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
 
 
-def _patch_backward(torch: Any, agent: Agent) -> None:
-    """Know when backward ended and which loss it began from. Nested calls (checkpointing) count once."""
-    original = torch.autograd.backward
-    ended = guarded(agent.recorder, agent.after_backward)
-    depth = 0
-
-    @functools.wraps(original)
-    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal depth
-        if torch.compiler.is_compiling():
-            return original(tensors, *args, **kwargs)
-        depth += 1
-        try:
-            result = original(tensors, *args, **kwargs)
-        finally:
-            depth -= 1
-        if depth == 0:
-            ended(tensors)
-        return result
-
-    torch.autograd.backward = backward
+def _scalar(tensors: Any) -> Any:
+    tensor = tensors[0] if isinstance(tensors, (list, tuple)) and tensors else tensors
+    if getattr(tensor, "numel", lambda: 0)() != 1:
+        return None
+    return tensor.detach()

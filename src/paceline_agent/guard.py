@@ -7,7 +7,7 @@ import sys
 from time import perf_counter
 from typing import Any, Callable, TypeVar
 
-from paceline_agent.recorder import Recorder
+from paceline_agent.record.recorder import Recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
 

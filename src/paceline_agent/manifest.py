@@ -8,7 +8,9 @@ import os
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Optional
 
-from paceline_agent import FORMAT, horovod, host
+from paceline_agent import FORMAT
+from paceline_agent.record import host
+from paceline_agent.watch import horovod
 
 if TYPE_CHECKING:
     from paceline_agent.agent import Agent
@@ -18,7 +20,7 @@ def manifest(agent: Agent) -> dict[str, Any]:
     """Everything after the trial: this may take milliseconds, no window is open any more."""
     import torch
 
-    ddp = agent.exchanges.largest_ddp() if agent.exchanges.ddps else None
+    ddp = agent.ddp.largest() if agent.ddp.ddps else None
     parameters = _parameters(agent.optimizer)
     device = parameters[0].device if parameters else torch.device("cpu")
     on_cuda = device.type == "cuda"
@@ -43,19 +45,22 @@ def manifest(agent: Agent) -> dict[str, Any]:
         "optimizers": agent.recorder.cycle.most,
         "parameters": sum(p.numel() for p in parameters),
         "gradient_bytes": sum(p.numel() * p.element_size() for p in parameters if p.requires_grad),
+        **agent.strategy.fields(agent.seen.graphs.records()),
         "ddp": ddp is not None,
         "horovod": horovod.in_use(),
-        "ddp_flags": _ddp_flags(ddp, agent.exchanges.user_hook),
+        "ddp_flags": _ddp_flags(ddp, agent.ddp.user_hook),
         "sync_batch_norm": _sync_batch_norms(ddp),
-        "waits_seen": not agent.exchanges.unseen,
         "captured": agent.graphs.seen,
         "loader": agent.loader_info or None,
+        "flops": agent.flops.counted,
+        "flops_unknown": agent.flops.unknown,
         "timeline": timeline,
         "copy_back_s": _copy_back_s(ddp) if not on_cuda else None,
         "peak_memory_bytes": host.peak_memory_bytes(),
         "peak_device_bytes": torch.cuda.max_memory_allocated(device) if on_cuda else None,
-        "weights_checksum": _checksum(parameters),
+        "weights_checksum": None if agent.strategy.sharded else _checksum(_weights(agent)),
         "batch_fingerprint": agent.fingerprints,
+        "entered_fingerprint": agent.network.fingerprints,
         "window": _window(agent),
         "problems": agent.recorder.problems,
     }
@@ -65,6 +70,13 @@ def _parameters(optimizer: Any) -> list[Any]:
     if optimizer is None:
         return []
     return [p for group in optimizer.param_groups for p in group["params"] if hasattr(p, "numel")]
+
+
+def _weights(agent: Agent) -> list[Any]:
+    """What should be equal on all workers: of the network, for an optimizer may hold one worker's share alone."""
+    network = agent.network.outermost
+    trained = [] if network is None else [p for p in network.parameters() if p.requires_grad]
+    return trained or _parameters(agent.optimizer)
 
 
 def _optimizer(optimizer: Any) -> Optional[dict[str, Any]]:
@@ -108,7 +120,7 @@ def _copy_back_s(ddp: Any) -> Optional[float]:
         return None
     import torch
 
-    from paceline_agent.timeline import bucket_parameters
+    from paceline_agent.watch.timeline import bucket_parameters
 
     buckets = bucket_parameters(ddp)
     if not buckets:

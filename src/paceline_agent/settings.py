@@ -19,6 +19,7 @@ class Settings:
     warmup: int = 10
     profile: int = 5
     end: bool = True
+    hang_s: float = 60.0  # without a step for so long, the desk takes the trial for hung
     workers: int = 1
     backend: Optional[str] = None
     training: bool = False  # to its end: metrics are listened to
@@ -27,6 +28,7 @@ class Settings:
     target: Optional[float] = None  # of a script that does not know its target: all workers leave there
     rises: bool = True
     memory_limit_bytes: Optional[int] = None
+    flops: bool = True
 
     @property
     def last_step(self) -> int:
@@ -46,6 +48,7 @@ def settings_from_environment() -> Optional[Settings]:
             warmup=int(asked.get("warmup", 10)),
             profile=int(asked.get("profile", 5)),
             end=bool(asked.get("end", True)),
+            hang_s=float(asked.get("hang_s", 60.0)),
             workers=int(asked.get("workers", 1)),
             backend=asked.get("backend"),
             training=bool(asked.get("training", False)),
@@ -54,6 +57,7 @@ def settings_from_environment() -> Optional[Settings]:
             target=asked.get("target"),
             rises=bool(asked.get("rises", True)),
             memory_limit_bytes=asked.get("memory_limit_bytes"),
+            flops=bool(asked.get("flops", True)),
         )
     except (ValueError, KeyError, TypeError):
         return None

@@ -34,6 +34,10 @@ def go_wrong(fault: str) -> None:
             kept.append(bytearray(os.urandom(2**20)))
     if fault == "exit":
         sys.exit(7)
+    if fault == "leave":
+        sys.exit(0)
+    if fault == "vanish":
+        os._exit(0)
     if fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 import paceline_horovod.torch as hvd
-from paceline_horovod.torch.elastic.state import commit_file
+from paceline_horovod.torch.elastic.commit import commit_file
 
 EXACT = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 ROUNDED = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 1e-6, torch.float64: 1e-12}
@@ -102,6 +102,43 @@ def check_scales_before_and_after():
     close(hvd.allreduce(mine, op=hvd.Sum, prescale_factor=0.5, postscale_factor=3.0), np.full(4, total * 1.5))
     whole = torch.full((4,), 3)
     close(hvd.allreduce(whole, op=hvd.Sum, prescale_factor=0.5), np.full(4, hvd.size()))
+
+
+def check_integers_are_cut_before_the_sum_on_every_rank_and_once_after_it():
+    n, me = hvd.size(), hvd.rank()
+    halves = {2: 1 + 2, 3: 1 + 2 + 3, 4: 1 + 2 + 3 + 4}[n]
+    for dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
+        mine = torch.tensor([3 + 2 * me, -3 - 2 * me], dtype=dtype)  # 3, 5, 7, 9
+        close(hvd.allreduce(mine, op=hvd.Sum, prescale_factor=0.5), [halves, -halves])
+        close(hvd.allreduce(mine, op=hvd.Max, prescale_factor=0.5), [n, -1])
+        mine = torch.tensor([1 + (me > 0), -1 - (me > 0)], dtype=dtype)  # sums 3, 5, 7
+        close(hvd.allreduce(mine), [1, -1])
+        close(
+            hvd.allreduce(mine, postscale_factor=2.0), [3, -3]
+        )  # 6/2, 10/3 and 14/4, not twice 3/2, 5/3 and 7/4
+        rows = mine[:1].repeat(n)
+        close(hvd.reducescatter(rows, postscale_factor=2.0), [3])
+        close(hvd.grouped_allreduce([mine, mine], postscale_factor=2.0)[1], [3, -3])
+    close(hvd.allreduce(torch.tensor([2**53 + 1])), [2**53 + 1])  # more than a double holds
+
+
+def check_half_precision_is_scaled_in_single_and_rounded_once():
+    n = hvd.size()
+    mine = torch.full((9,), 3.0, dtype=torch.float16)
+    once = 1229 / 4096  # 3 × 0.1; with 0.1 rounded to 16 bits first it would be 1228 / 4096
+    sums = {
+        2: 2 * once,
+        3: 1844 / 2048,
+        4: 4 * once,
+    }  # 3 × 1229 / 4096 = 1843.5 / 2048 needs 12 bits: to even
+    close(hvd.allreduce(mine, op=hvd.Sum, prescale_factor=0.1), np.full(9, sums[n]))
+    close(hvd.reducescatter(mine.repeat(n), op=hvd.Sum, prescale_factor=0.1), np.full(9, sums[n]))
+    close(hvd.allreduce(mine, op=hvd.Max, postscale_factor=0.1), np.full(9, once))
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        held = [torch.arange(50.0) + rank for rank in range(n)]
+        total = sum(held[1:], held[0])
+        expected = (total * torch.tensor(0.7 / n)).to(dtype).double().numpy()
+        close(hvd.allreduce(held[hvd.rank()].to(dtype), postscale_factor=0.7), expected)
 
 
 def check_non_contiguous_tensors_in_place():
@@ -303,6 +340,10 @@ def check_adasum_by_its_definition():
     def pair(a, b):
         return (1 - a @ b / (2 * a @ a)) * a + (1 - a @ b / (2 * b @ b)) * b
 
+    if hvd.size() & (hvd.size() - 1):
+        refused = f"{hvd.size()} ranks are not a power of two"
+        raises(NotImplementedError, lambda: hvd.allreduce(torch.ones(2), op=hvd.Adasum), refused)
+        return
     vectors = [np.random.default_rng(r).standard_normal(6) for r in range(hvd.size())]
     level = vectors
     while len(level) > 1:
@@ -322,7 +363,7 @@ def check_process_sets():
     odd = hvd.add_process_set(hvd.ProcessSet([r for r in range(n) if r % 2]))
     mine, other = (odd, even) if me % 2 else (even, odd)
     assert mine.included() and not other.included()
-    assert mine.size() == n // 2 and mine.rank() == me // 2
+    assert mine.size() == len(range(me % 2, n, 2)) and mine.rank() == me // 2
     total = sum(mine.ranks)
     close(hvd.allreduce(torch.tensor([float(me)]), op=hvd.Sum, process_set=mine), [total])
     assert hvd.allgather(torch.tensor([me]), process_set=mine).tolist() == mine.ranks
@@ -336,6 +377,60 @@ def check_process_sets():
     assert hvd.remove_process_set(odd) and hvd.remove_process_set(even)
     assert odd.process_set_id is None and not hvd.remove_process_set(hvd.global_process_set)
     raises(ValueError, lambda: hvd.barrier(process_set=mine))
+
+
+def check_a_process_set_of_all_but_the_first_rank_given_backwards():
+    n, me = hvd.size(), hvd.rank()
+    k, place = n - 1, me - 1
+    some = hvd.add_process_set(hvd.ProcessSet(reversed(range(1, n))))
+    assert some.ranks == list(range(1, n)) and some.size() == k
+    if me:
+        assert some.rank() == place
+        mine = torch.tensor([float(me)])
+        close(hvd.allreduce(mine, process_set=some), [n / 2])
+        close(hvd.allreduce(mine, prescale_factor=2.0, postscale_factor=4.0, process_set=some), [4.0 * n])
+        whole = torch.tensor([3])
+        close(hvd.allreduce(whole, op=hvd.Sum, prescale_factor=0.5, process_set=some), [k])
+        rows = np.repeat(np.arange(1, n), np.arange(1, n))  # 1, 2, 2, 3, 3, 3
+        close(hvd.allgather(torch.full((me,), me), process_set=some), rows)
+        kept = 2 if place == 0 else 1  # of k + 1 rows
+        scattered = hvd.reducescatter(torch.full((k + 1, 2), float(me)), op=hvd.Sum, process_set=some)
+        close(scattered, np.full((kept, 2), n * k / 2))
+        dealt, received = hvd.alltoall(torch.full((me * k,), me), splits=[me] * k, process_set=some)
+        close(dealt, rows)
+        assert received.tolist() == list(range(1, n))
+        close(hvd.broadcast(mine, n - 1, process_set=some), [n - 1.0])
+        raises(ValueError, lambda: hvd.broadcast(mine, 0, process_set=some), "is not one of")
+    hvd.barrier()
+    raises(ValueError, lambda: hvd.add_process_set(reversed(range(1, n))), "exists already")
+    assert hvd.remove_process_set(some)
+
+
+def check_process_sets_given_to_init_may_differ_in_order_but_not_repeat():
+    n, me = hvd.size(), hvd.rank()
+    hvd.barrier()
+    hvd.shutdown()
+    others = range(1, n) if me == 0 else reversed(range(1, n))
+    twice = [hvd.ProcessSet([0]), hvd.ProcessSet(range(n)), hvd.ProcessSet([0])]
+    raises(ValueError, lambda: hvd.init(process_sets=twice), "given twice")
+    assert not hvd.is_initialized()
+    sets = [hvd.ProcessSet([0]), hvd.ProcessSet(others), hvd.ProcessSet(reversed(range(n)))]
+    hvd.init(process_sets=sets)
+    assert [one.process_set_id for one in sets] == [1, 2, None]  # the last is the global one
+    close(hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=sets[min(me, 1)]), [1 if me == 0 else n - 1])
+    hvd.barrier()
+    assert hvd.remove_process_set(sets[1]) and hvd.remove_process_set(sets[0])
+
+
+def check_a_rank_that_joined_counts_in_averages_of_all_but_brings_zeros():
+    n, me = hvd.size(), hvd.rank()
+    if me != 1:
+        close(hvd.allreduce(torch.full((2,), 6.0)), np.full(2, 6.0 * (n - 1) / n), 1e-6)
+        whole = torch.tensor([6, -7])  # 6 and -7, 12 and -14, 18 and -21, over n
+        close(hvd.allreduce(whole), np.trunc(np.array([6, -7]) * (n - 1) / n))
+        scaled = hvd.allreduce(torch.full((2,), 6.0), op=hvd.Sum, prescale_factor=0.5, postscale_factor=3.0)
+        close(scaled, np.full(2, 9.0 * (n - 1)))
+    assert hvd.join() in range(n)
 
 
 def check_joined_ranks_take_part_with_zeros():
@@ -441,6 +536,11 @@ def check_a_commit_leaves_the_dealing_of_this_epoch_and_a_sync_shares_what_was_p
     dealt = list(sampler)
     sampler.record_batch(0, 2)
     state.commit()
+    hvd.barrier()
+    assert not commit_file().exists()  # without restarts nobody would read it
+    os.environ["TORCHELASTIC_MAX_RESTARTS"] = "1"
+    state.commit()
+    os.environ.pop("TORCHELASTIC_MAX_RESTARTS")
     if hvd.rank() == 0:
         commit_file().unlink()  # it was written, and is not left behind
     sampler.record_batch(1, 2)

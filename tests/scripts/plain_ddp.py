@@ -70,6 +70,9 @@ def main(argv=None):
     parser.add_argument("--loader-workers", type=int, default=0)
     parser.add_argument("--loader-context", default=None, help="fork or spawn")
     parser.add_argument("--steps", type=int, default=0, help="stop after so many; 0: never")
+    parser.add_argument(
+        "--same-data", action="store_true", help="no DistributedSampler: every worker reads all"
+    )
     parser.add_argument("--save", default="")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (the first device, shared)")
     parser.add_argument("--backend", default="gloo")
@@ -95,7 +98,8 @@ def main(argv=None):
     else:
         optimizer = torch.optim.SGD(ddp.parameters(), lr=args.lr, momentum=0.9)
     data = Noise(4096, args.width, args.slow_data)
-    sampler = DistributedSampler(data, num_replicas=world, rank=rank)
+    readers = (1, 0) if args.same_data else (world, rank)
+    sampler = DistributedSampler(data, num_replicas=readers[0], rank=readers[1])
     loader = DataLoader(
         data,
         batch_size=args.batch_size,

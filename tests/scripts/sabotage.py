@@ -14,9 +14,11 @@ def broken(*args, **kwargs):
 
 
 if __name__ == "__main__":
+    owner = importlib.import_module("paceline_agent")
     path = sys.argv[1].split(".")
-    module = importlib.import_module(f"paceline_agent.{path[0]}")
-    owner = getattr(module, path[1]) if len(path) == 3 else module
+    for part in path[:-1]:
+        name = f"{owner.__name__}.{part}"
+        owner = getattr(owner, part) if hasattr(owner, part) else importlib.import_module(name)
     assert hasattr(owner, path[-1]), sys.argv[1]
     if sys.argv[2] in ("all", os.environ["RANK"]):
         setattr(owner, path[-1], broken)

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from paceline.errors import Interrupted, PacelineError
+from paceline.core.errors import Interrupted, PacelineError
+from paceline.core.units import duration_text
 from paceline.launch.command import INTERFACE_VARIABLES
-from paceline.launch.gate import Gate, Invitation, invitation
 from paceline.launch.inspection import Asked, inspected
-from paceline.preflight import Facts
-from paceline.units import duration_text
+from paceline.launch.nodes.gate import Gate, Invitation, invitation
+from paceline.plan.preflight import Facts
 
 __all__ = ["JOIN_WAIT_S", "Join", "JoinWait", "assembled", "opened", "say_ways"]
 
@@ -71,7 +71,7 @@ def say_ways(facts: Sequence[Facts]) -> None:
         kept = [f"{name}={own[name]}" for name in INTERFACE_VARIABLES if own.get(name)]
         chosen = f"{node.address} on {node.interface or 'an unnamed interface'}, by route"
         _say(
-            f"node {node.node} ({node.host}) exchanges over {chosen}"
+            f"node {node.node} ({node.host}) communicates over {chosen}"
             + (f"; your {', '.join(kept)} stands" if kept else "")
         )
 

@@ -24,39 +24,52 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from paceline import __version__
-from paceline.cli.letters import PLAIN
-from paceline.cli.sections import sectioned
-from paceline.errors import Interrupted, PacelineError
+from paceline.cli.options.sections import sectioned
+from paceline.cli.text.guard import guarded, unguarded
+from paceline.cli.text.letters import PLAIN
+from paceline.core.errors import Interrupted, PacelineError
 
 __all__ = ["main"]
 
 # verb: module, function, one line of help; the module is imported when the verb is used, never for --help
 VERBS = {
-    "study": ("paceline.cli.study", "study", "Measure a training script at several worker counts."),
-    "join": ("paceline.cli.join_cmd", "join", "Let a study on another machine use this one as a node."),
-    "plan": ("paceline.cli.study", "plan", "Show what a study would run and cost, and run nothing."),
-    "show": ("paceline.cli.show", "show", "Show what a study has found so far."),
-    "compare": ("paceline.cli.compare", "compare", "Compare two studies; fail a pipeline on a threshold."),
-    "analyze": ("paceline.cli.analyze_cmd", "analyze", "Analyse a table measured anywhere, or a study."),
-    "project": ("paceline.cli.project_cmd", "project", "Project to worker counts that were not measured."),
-    "advise": ("paceline.cli.advise_cmd", "advise", "Say what to use: fastest, cheapest, by a deadline."),
-    "probe": ("paceline.cli.probe_cmd", "probe", "Measure links and devices: latency, bandwidth, rates."),
-    "report": ("paceline.cli.report_cmd", "report", "Render a page, or Markdown, LaTeX, CSV, text, figures."),
-    "serve": ("paceline.cli.serve_cmd", "serve", "Show reports live in a browser while studies run."),
+    "study": ("paceline.cli.verbs.study", "study", "Measure a training script at several worker counts."),
+    "join": ("paceline.cli.verbs.join", "join", "Let a study on another machine use this one as a node."),
+    "plan": ("paceline.cli.verbs.study", "plan", "Show what a study would run and cost, and run nothing."),
+    "show": ("paceline.cli.verbs.show", "show", "Show what a study has found so far."),
+    "compare": (
+        "paceline.cli.verbs.compare",
+        "compare",
+        "Compare two studies; fail a pipeline on a threshold.",
+    ),
+    "analyze": ("paceline.cli.verbs.analyze", "analyze", "Analyse a table measured anywhere, or a study."),
+    "project": ("paceline.cli.verbs.project", "project", "Project to worker counts that were not measured."),
+    "advise": ("paceline.cli.verbs.advise", "advise", "Say what to use: fastest, cheapest, by a deadline."),
+    "probe": ("paceline.cli.verbs.probe", "probe", "Measure links and devices: latency, bandwidth, rates."),
+    "report": (
+        "paceline.cli.verbs.report",
+        "report",
+        "Render a page, or Markdown, LaTeX, CSV, text, figures.",
+    ),
+    "serve": ("paceline.cli.verbs.serve", "serve", "Show reports live in a browser while studies run."),
     "horovod": (
-        "paceline.cli.horovod_cmd",
+        "paceline.cli.verbs.horovod",
         "horovod",
         "Run a script written for Horovod, or migrate it to DDP.",
     ),
-    "train": ("paceline.cli.train_cmd", "train", "Train to the end; curve, plateau, time to accuracy."),
-    "recipe": ("paceline.cli.recipe_cmd", "recipe", "Repeat a classic multi-worker lab, and answer it."),
-    "data": ("paceline.cli.data_cmd", "data", "Download published data, checked and resumed."),
+    "train": ("paceline.cli.verbs.train", "train", "Train to the end; curve, plateau, time to accuracy."),
+    "recipe": ("paceline.cli.verbs.recipe", "recipe", "Repeat a classic multi-worker lab, and answer it."),
+    "data": ("paceline.cli.verbs.data", "data", "Download published data, checked and resumed."),
     "lab": (
-        "paceline.cli.lab_cmd",
+        "paceline.cli.verbs.lab",
         "lab",
         "Several hosts on one machine, links shaped, to see what they do.",
     ),
-    "schema": ("paceline.cli.schema", "schema", "Print the JSON schema of study.toml or analysis.json."),
+    "schema": (
+        "paceline.cli.verbs.schema",
+        "schema",
+        "Print the JSON schema of study.toml or analysis.json.",
+    ),
 }
 
 _EPILOG = "Exit codes: 0 done, 1 wrong request, 2 nothing measured, 3 threshold failed, 130 interrupted."
@@ -89,7 +102,7 @@ def load(verb: str) -> Command:
     loaded = importlib.import_module(module)
     action: Callable[..., Any] = getattr(loaded, function)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    look = sectioned(getattr(loaded, "SECTIONS", {}))
+    look = sectioned(getattr(loaded, "SECTIONS", {}), getattr(loaded, "FOLDED", ()))
     app.command(name=verb, cls=look, context_settings=getattr(loaded, "CONTEXT", None))(action)
     return get_command(app)
 
@@ -102,7 +115,12 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def exit_code(args: Sequence[str]) -> int:
     """Carry out one command line; what it prints, and the exit code it deserves."""
-    for stream in (sys.stdout, sys.stderr):
+    with guarded():
+        return _carried_out(args)
+
+
+def _carried_out(args: Sequence[str]) -> int:
+    for stream in map(unguarded, (sys.stdout, sys.stderr)):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=PLAIN)  # a terminal that cannot show ± shows +-, not a traceback
     app = typer.Typer(cls=Verbs, add_completion=True, rich_markup_mode=None, epilog=_EPILOG)
@@ -163,7 +181,7 @@ def say_error(message: str, hint: str | None) -> None:
 
 def _system_text(problem: OSError) -> tuple[str, str]:
     """What the system refused, and what to do; of a folder that could not be copied, the first file that could not."""
-    from paceline.store.remedy import remedy  # here: --help needs no store
+    from paceline.store.atomic import remedy  # here: --help needs no store
 
     name = problem.filename or "the system"
     if isinstance(problem, shutil.Error) and isinstance(problem.args[0], list):

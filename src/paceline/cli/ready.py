@@ -14,23 +14,21 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
-from paceline.backends import refused_points
+from paceline.check.backends import refused_points
 from paceline.cli.gather import assembled, opened, say_ways
-from paceline.errors import PacelineError, UsageError
-from paceline.launch.gate import Member
+from paceline.core.errors import PacelineError, UsageError
 from paceline.launch.inspection import Asked, inspected
-from paceline.launch.nodes import NodesLauncher
-from paceline.plan import plan_study
-from paceline.preflight import Facts, preflight_findings
-from paceline.records import Study, Trial
-from paceline.run.missing import missing
+from paceline.launch.nodes.gate import Member
+from paceline.launch.nodes.launcher import NodesLauncher
+from paceline.plan.preflight import Facts, preflight_findings
+from paceline.records import Finding, Plan, Study, Trial, TrialResult
+from paceline.run.missing import missing, to_keep
 from paceline.run.trial import Bench
 from paceline.store.atomic import make_folder
 from paceline.store.paths import StudyFolder
 from paceline.store.preflight_file import write_preflight
-from paceline.store.trial_files import read_results
 
-__all__ = ["asked_of", "judged", "ready", "refusal_of", "refuse_no_script"]
+__all__ = ["asked_of", "judged", "ready", "refusal_of", "refuse_no_script", "say_of_plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +42,18 @@ class _Look:
 
 @contextmanager
 def ready(
-    folder: StudyFolder, study: Study, bench: Bench, *, join: str | None, wait_s: float, retry_failed: bool
+    folder: StudyFolder,
+    study: Study,
+    plan: Plan,
+    bench: Bench,
+    *,
+    held: Sequence[TrialResult],
+    join: str | None,
+    wait_s: float,
+    retry_failed: bool,
 ) -> Iterator[Bench]:
     """The bench with everything that the missing trials need. Nothing missing: the same bench, nobody is asked."""
-    held = read_results(folder)
-    kept = [result for result in held if result.state == "ok"] if retry_failed else held
-    todo = missing(plan_study(study), kept, study)
+    todo = missing(plan, to_keep(held, retry_failed=retry_failed), study)
     if not todo:
         yield bench
         return
@@ -57,12 +61,12 @@ def ready(
     look = _Look(folder, study, asked_of(study, bench))
     nodes = max(trial.point.nodes for trial in todo)
     if nodes == 1:
-        refused = judged(folder, study, inspected(look.asked, ()))
+        refused = judged(folder, study, plan, inspected(look.asked, ()))
         yield replace(bench, refusal=partial(refusal_of, refused, None), left_out=frozenset(refused))
         return
     with opened(join, what="study") as gate:
         facts = assembled(gate, nodes, look.asked, wait_s=wait_s, what="study")
-        refused = judged(folder, study, facts)
+        refused = judged(folder, study, plan, facts)
         say_ways(facts)
         launcher = NodesLauncher(gate, look.asked.script, _say, partial(_newcomer, look))
         yield replace(
@@ -98,22 +102,30 @@ def asked_of(study: Study, bench: Bench) -> Asked:
     )
 
 
-def judged(folder: StudyFolder, study: Study, facts: Sequence[Facts]) -> Mapping[str, str]:
+def judged(folder: StudyFolder, study: Study, plan: Plan, facts: Sequence[Facts]) -> Mapping[str, str]:
     """Say what preflight found and write it down; a void ends it here. Points that cannot run, and why."""
-    points = plan_study(study).points
-    refused = refused_points(points, facts)
+    refused = refused_points(plan.points, facts)
     findings = (*preflight_findings(study, facts), *dict.fromkeys(refused.values()))
     make_folder(folder.root)
     write_preflight(folder, facts, findings, left_out=refused)
-    nothing_left = next(iter(refused.values())) if len(refused) == len(points) else None
+    nothing_left = next(iter(refused.values())) if len(refused) == len(plan.points) else None
     stops = next((finding for finding in findings if finding.level == "void"), nothing_left)
     for finding in findings:
         if finding is not stops:
-            hint = f"\n  try: {finding.hint}" if finding.hint else ""
-            _say(f"preflight {finding.level}: {finding.message}{hint}")
+            _say_finding(finding)
     if stops is not None:
-        raise PacelineError(f"nothing was started: {stops.message}", hint=stops.hint)
-    return {point: finding.message.partition(": ")[2] for point, finding in refused.items()}
+        raise PacelineError(f"nothing was started: {stops.text}", hint=stops.hint)
+    return {point: finding.message for point, finding in refused.items()}
+
+
+def say_of_plan(study: Study, plan: Plan, bench: Bench) -> None:
+    """What a look at this machine says about a plan. Other nodes are not here to be looked at."""
+    if study.slurm is not None or any(point.nodes > 1 for point in plan.points):
+        return
+    facts = inspected(asked_of(study, bench), ())
+    refused = refused_points(plan.points, facts)
+    for finding in (*preflight_findings(study, facts), *dict.fromkeys(refused.values())):
+        _say_finding(finding)
 
 
 def _newcomer(look: _Look, member: Member) -> str | None:
@@ -131,6 +143,11 @@ def refusal_of(
     if trial.point.id in refused:
         return f"is left out: {refused[trial.point.id]}"
     return launcher(trial) if launcher is not None else None
+
+
+def _say_finding(finding: Finding) -> None:
+    hint = f"\n  try: {finding.hint}" if finding.hint else ""
+    _say(f"preflight {finding.level}: {finding.text}{hint}")
 
 
 def _say(text: str) -> None:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from paceline import __version__
-from paceline.config import command_text
+from paceline.plan.config import command_text
 from paceline.records import Study, TrialResult
 from paceline.store.git_state import git_states
 from paceline.store.paths import StudyFolder

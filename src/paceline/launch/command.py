@@ -21,8 +21,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from paceline.errors import UsageError
-from paceline.plan import PROFILE_STEPS
+from paceline.core.errors import UsageError
+from paceline.plan.trials import PROFILE_STEPS
 from paceline.records import Study, Trial
 
 __all__ = [
@@ -99,7 +99,7 @@ def trial_command(
     elif trial.point.nodes > 1:
         raise UsageError(
             f"{workload.name} starts its own workers, which it can do on one node only; "
-            f"trial {trial.id} asks for {trial.point.nodes}",
+            f"run {trial.id} asks for {trial.point.nodes}",
             hint="let torchrun start them: --start torchrun",
         )
     else:
@@ -112,8 +112,10 @@ def trial_command(
         "warmup": study.warmup,
         "profile": PROFILE_STEPS,
         "end": study.goal is None,
+        "hang_s": study.hang_s,
         "workers": trial.point.workers,
         "backend": trial.point.backend,
+        "flops": study.flops,
         **_goal_order(study),
     }
     return Command(
@@ -181,7 +183,7 @@ def torchrun_options(trial: Trial, rendezvous: Rendezvous | None) -> list[str]:
         meet = ["--rdzv-backend", "c10d", "--rdzv-endpoint", rendezvous.endpoint, "--rdzv-id", rendezvous.id]
     else:
         raise UsageError(
-            f"trial {trial.id} needs {nodes} nodes, and only this one is here",
+            f"run {trial.id} needs {nodes} nodes, and only this one is here",
             hint="paceline join on the other nodes, or --on slurm",
         )
     return ["--nnodes", str(nodes), "--nproc-per-node", str(workers // nodes), *meet, "--max-restarts", "0"]

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from paceline import __version__
 from paceline.launch.interpreter import package_folder
+from paceline.launch.nodes.route import Way
 from paceline.launch.processes import cores
-from paceline.launch.route import Way
-from paceline.preflight import Facts
+from paceline.plan.preflight import Facts
 
 __all__ = ["Subject", "facts_of_this_node"]
 
@@ -100,7 +100,7 @@ def _code(subject: Subject) -> tuple[Path | None, Path | None]:
 
 def _said(subject: Subject, name: str, *words: str) -> dict[str, object]:
     """One line of JSON from a file of the agent, run by the script's own Python from the folder of the trials."""
-    file = package_folder("paceline_agent") / name
+    file = package_folder("paceline_agent") / "enter" / name
     here = subject.directory if subject.directory and os.path.isdir(subject.directory) else None
     try:
         done = subprocess.run(

@@ -6,12 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from paceline.core.json_data import record_from
 from paceline.launch.facts import Subject, facts_of_this_node
-from paceline.launch.gate import Member
-from paceline.launch.route import listening, unreached
-from paceline.launch.wire import Message, WireLost
-from paceline.preflight import Facts
-from paceline.records_json import record_from
+from paceline.launch.nodes.gate import Member
+from paceline.launch.nodes.route import listening, unreached
+from paceline.launch.nodes.wire import Message, WireLost
+from paceline.plan.preflight import Facts
 
 __all__ = ["Asked", "inspected"]
 

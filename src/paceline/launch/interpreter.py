@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from paceline.errors import UsageError
+from paceline.core.errors import UsageError
 from paceline.records import Start
 
 __all__ = ["interpreter", "package_folder", "start_of", "workload_names", "workloads_path"]

@@ -7,7 +7,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 
-from paceline.errors import UsageError
+from paceline.core.errors import UsageError
 
 __all__ = ["checked_workload"]
 

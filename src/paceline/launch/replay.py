@@ -20,7 +20,7 @@ __all__ = ["ReplayLauncher"]
 
 _RECORDED = (
     *("worker-*.jsonl", "manifest-*.json", "exit-*.json", "heartbeat-*", "out-*.log", "stacks-*.txt"),
-    *("telemetry-*.jsonl", "lost-*.json"),
+    *("telemetry-*.jsonl", "lost-*.json", "standing-*.json"),
 )
 
 

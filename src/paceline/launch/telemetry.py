@@ -2,8 +2,8 @@
 
 A worker is known by the process id in its heartbeat, and is sampled only when that process carries the trial's tag and
 this node's number: on another node the same process id is somebody else. One line per worker and moment goes to
-telemetry-N.jsonl of the trial folder (docs/format.md). A look costs the node about 0.5 ms of CPU per worker, twice a
-second.
+telemetry-N.jsonl of the trial folder (docs/reference/files.md). A look costs the node about 0.5 ms of CPU per worker,
+twice a second.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paceline.core.units import range_text
+from paceline.core.words import GOALS
 from paceline.records import Analysis, Recommendation
-from paceline.units import range_text
 
-__all__ = ["WORDS", "Advice", "advice"]
+__all__ = ["Advice", "advice"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +17,18 @@ class Advice:
 
     goals: str
     text: str
+    why: str  # more sentences, or none
     lr_rule: str | None
     condition: str
     gain: str = ""  # with its interval, where the sentence gives a ratio that was measured without one
     standing: str = ""  # `projected`, or `doubtful` where it may as well gain nothing
 
+    @property
+    def sentences(self) -> str:
+        """All of it, without the last full stop."""
+        return f"{self.text}. {self.why}" if self.why else self.text
 
-WORDS = {
-    "knee": "worth its workers",
-    "pareto": "sensible choices",
-    "energy": "least energy",
-    "lr-rule": "learning rate",
-    "next-measurement": "measure next",
-}  # goals that do not speak for themselves
+
 _OTHER_GAIN = ("energy", "lr-rule", "time-to-accuracy", "next-measurement", "pareto")  # theirs is no speed
 
 
@@ -39,20 +39,21 @@ def advice(analysis: Analysis) -> tuple[Advice, ...]:
         found.setdefault((item.text, item.lr_rule, item.condition), []).append(item)
     return tuple(
         Advice(
-            ", ".join(WORDS.get(item.goal, item.goal) for item in items),
-            text,
+            ", ".join(GOALS.get(item.goal, item.goal) for item in items),
+            items[0].text,
+            max((item.why for item in items), key=len),
             rule,
             condition,
             _gain(items[0]),
             _standing(items[0]),
         )
-        for (text, rule, condition), items in found.items()
+        for (_, rule, condition), items in found.items()
     )
 
 
 def _gain(item: Recommendation) -> str:
     """The interval that a measured ratio stands in: the sentence gives the ratio alone."""
-    if not _has_interval(item) or item.goal in _OTHER_GAIN or item.condition.startswith("projected"):
+    if not _has_interval(item) or item.goal in _OTHER_GAIN or not item.measured:
         return ""
     return f"With its 90% interval: {range_text(item.gain, unit='x')} the speed." if item.gain else ""
 
@@ -61,7 +62,7 @@ def _standing(item: Recommendation) -> str:
     gain = item.gain
     if gain is not None and _has_interval(item) and item.goal not in _OTHER_GAIN and (gain.low or 0) <= 1:
         return "doubtful"
-    return "projected" if item.condition.startswith("projected") else ""
+    return "projected" if not item.measured else ""
 
 
 def _has_interval(item: Recommendation) -> bool:

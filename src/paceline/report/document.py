@@ -25,17 +25,24 @@ class Table:
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
+    kinds: tuple[str, ...] = ()  # of the rows, where some differ in kind: measured, predicted, no-prediction
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One chart: its Vega-Lite specification, and the caption that says what is on both axes."""
+    """One chart: its Vega-Lite specification, a caption of one line, and how to read it where that needs saying."""
 
     id: str
     title: str
     caption: str
     spec: Spec
     wide: bool = False  # takes the whole width of a page
+    how: str = ""
+
+    @property
+    def whole_caption(self) -> str:
+        """For paper, where nothing is folded away."""
+        return f"{self.caption} {self.how}".strip()
 
 
 @dataclass(frozen=True, slots=True)

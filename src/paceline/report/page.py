@@ -16,34 +16,33 @@ from gzip import compress
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from paceline.errors import PacelineError
-from paceline.records import Analysis, Failure, Finding, Threshold
-from paceline.report import draw
+from paceline.core.errors import PacelineError
+from paceline.core.words import LEVELS
+from paceline.decide.sentence import verdict_sentences
+from paceline.records import Analysis, Failure, Finding, Line
 from paceline.report.advice import Advice, advice
-from paceline.report.answer_tables import source_table
-from paceline.report.brief import Line, brief
-from paceline.report.compared import compared_section
-from paceline.report.definitions import DEFINITIONS
+from paceline.report.charts import draw
+from paceline.report.charts.compared import compared_section
+from paceline.report.commands import with_commands
 from paceline.report.document import Figure, Section, Spec, Table
 from paceline.report.escape import visible
-from paceline.report.grid_text import csv_of, latex_of, markdown_of
-from paceline.report.provenance import measured_how
+from paceline.report.lead import Tile, lead_figures, tiles
 from paceline.report.sections import opening, sections, title
-from paceline.report.tables import overhead_table
+from paceline.report.tables.answers import source_table
+from paceline.report.tables.definitions import DEFINITIONS
+from paceline.report.tables.grid_text import csv_of, latex_of, markdown_of
+from paceline.report.tables.measured import overhead_table
+from paceline.report.tables.provenance import measured_how
 
 __all__ = ["page"]
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
 _INNER_LABELS = re.compile(r' (?:role|aria-[a-z]+)="[^"]*"')
-_FINE = re.compile(
-    r"(\.\d\d)\d+(?=[^<>]*>)"
-)  # hundredths of a pixel are enough; text between tags is left alone
+_FINE = re.compile(r"(\.\d)\d+(?=[^<>]*>)")  # tenths of a pixel are enough; text between tags is left alone
 _SVG = re.compile(r"<svg\b")
 _LEVELS = ("void", "doubt", "note")
-_MOST_ROWS = 100
+_MOST_ROWS = 80
 _MOST_OF_A_KIND = 8
 _MOST_FAILURES = 30
-_MOST_THRESHOLDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +52,19 @@ class _Study:
     name: str
     prefix: str
     analysis: Analysis
-    verdict: tuple[str, str]  # its first sentence, and the others
+    verdict: tuple[str, ...]  # its sentences; the first is the headline
     brief: tuple[Line, ...]
     how: str | None
+    tiles: tuple[Tile, ...]
+    lead: tuple[Figure, ...]
+    asked: Section | None  # what a recipe asks, with its answers
     advice: tuple[Advice, ...]
     sections: tuple[Section, ...]
     overhead: Table | None
     source: Table | None
     levels: tuple[_Level, ...]
     failures: tuple[Failure, ...]
-    thresholds: tuple[Threshold, ...]  # those that do not hold first, where there are many
-    held: tuple[Threshold, ...]  # and those that hold, folded away then
+    notes: dict[str, str]  # what a folded part holds, beside its heading
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,8 @@ def page(studies: Sequence[tuple[str, Analysis]]) -> str:
     together = compared_section(studies) if len(studies) > 1 else None
     parts = [*([together] if together else []), *(section for study in shown for section in study.sections)]
     figures = [figure for section in parts for figure in section.figures]
+    figures += [figure for study in shown for figure in study.lead]
+    parts += [study.asked for study in shown if study.asked is not None]
     tables = [table for section in parts for table in section.tables]
     tables += [t for study in shown for t in (study.overhead, study.source) if t is not None]
     drawn = draw.can_draw()
@@ -106,6 +109,7 @@ def page(studies: Sequence[tuple[str, Analysis]]) -> str:
     )
     environment.filters["visible"] = visible
     environment.filters["opening"] = opening
+    environment.globals["level_names"] = LEVELS
     return environment.get_template("page.html").render(
         title=" · ".join(study.name for study in shown),
         studies=shown,
@@ -120,24 +124,39 @@ def page(studies: Sequence[tuple[str, Analysis]]) -> str:
 
 
 def _study(name: str, analysis: Analysis, prefix: str) -> _Study:
+    analysis = with_commands(analysis)
     levels = {finding.level for finding in analysis.findings}
-    many = len(analysis.thresholds) > _MOST_THRESHOLDS
+    lead = lead_figures(analysis)
+    found = sections(analysis)
     return _Study(
         name=name or title(analysis),
         prefix=prefix,
         analysis=analysis,
-        verdict=_sentences(analysis.verdict),
-        brief=brief(analysis),
+        verdict=verdict_sentences(analysis.verdict),
+        brief=analysis.brief,
         how=measured_how(analysis),
+        tiles=tiles(analysis),
+        lead=tuple(replace(figure, id=f"{prefix}{figure.id}") for figure in lead),
+        asked=next((_apart(section, prefix) for section in found if section.id == "asked"), None),
         advice=advice(analysis),
-        sections=tuple(_apart(section, prefix) for section in sections(analysis)),
+        sections=tuple(_apart(_without(section, lead), prefix) for section in found if section.id != "asked"),
         overhead=_apart_table(overhead_table(analysis), prefix),
         source=_apart_table(source_table(analysis), prefix),
         levels=tuple(_level(level, analysis) for level in _LEVELS if level in levels),
         failures=analysis.failures[:_MOST_FAILURES],
-        thresholds=tuple(t for t in analysis.thresholds if not (many and t.holds)),
-        held=tuple(t for t in analysis.thresholds if many and t.holds),
+        notes=_notes(analysis),
     )
+
+
+def _notes(analysis: Analysis) -> dict[str, str]:
+    """How many of each, so that nobody has to open a part to know that there is nothing in it."""
+    levels = [finding.level for finding in analysis.findings]
+    held = sum(threshold.holds is True for threshold in analysis.thresholds)
+    return {
+        "findings": ", ".join(f"{levels.count(one)} {LEVELS[one]}" for one in _LEVELS if one in levels),
+        "failures": str(len(analysis.failures)),
+        "thresholds": f"{held} of {len(analysis.thresholds)} hold",
+    }
 
 
 def _level(level: str, analysis: Analysis) -> _Level:
@@ -154,9 +173,21 @@ def _kind(name: str, found: Sequence[Finding]) -> _Kind:
     return _Kind(name, tuple(found[:_MOST_OF_A_KIND]), left, tuple(hints))
 
 
-def _sentences(text: str) -> tuple[str, str]:
-    first, *others = _SENTENCE_END.split(text, maxsplit=1)
-    return first, "".join(others)
+def _without(section: Section, lead: Sequence[Figure]) -> Section:
+    """The section without the figures that stand above already."""
+    above = {figure.id for figure in lead}
+    bars = next((figure for figure in lead if figure.id == "split-verdict"), None)
+    whole = next((figure for figure in section.figures if figure.id == "split"), None)
+    if bars is not None and whole is not None and _bars(bars) == _bars(whole):
+        above.add("split")
+    return replace(section, figures=tuple(figure for figure in section.figures if figure.id not in above))
+
+
+def _bars(figure: Figure) -> int:
+    """How many settings a chart of steps shows."""
+    layers = figure.spec["layer"]
+    assert isinstance(layers, list)
+    return len(layers[1]["data"]["values"])
 
 
 def _apart(section: Section, prefix: str) -> Section:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
+from paceline.core.units import percent_text
 from paceline.records import Analysis, Fit
-from paceline.report import answer_tables, tables
-from paceline.report.accuracy_charts import accuracy_figures, comparison_table
-from paceline.report.bucket_charts import bucket_figure
-from paceline.report.charts import scaling_figures
-from paceline.report.decision_charts import decision_figure
+from paceline.report.charts.accuracy import accuracy_figures, comparison_table
+from paceline.report.charts.buckets import bucket_figure
+from paceline.report.charts.decision import decision_figure
+from paceline.report.charts.grid import grid_figures
+from paceline.report.charts.links import device_table, link_figure, link_table
+from paceline.report.charts.points import accuracy_figure, bus_figure, memory_figure
+from paceline.report.charts.scaling import scaling_figures
+from paceline.report.charts.steps import split_figure
+from paceline.report.charts.workers import course_figures, straggler_figure, utilisation_figure
 from paceline.report.document import Figure, Section, Table
-from paceline.report.grid_charts import grid_figures
-from paceline.report.link_charts import device_table, link_figure, link_table
-from paceline.report.point_charts import accuracy_figure, bus_figure, memory_figure
-from paceline.report.step_charts import split_figure
-from paceline.report.worker_charts import course_figures, straggler_figure, utilisation_figure
-from paceline.units import percent_text
+from paceline.report.tables import answers as answer_tables
+from paceline.report.tables import measured as tables
 
 __all__ = ["opening", "sections", "sections_in_words", "title"]
 
@@ -50,7 +51,7 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
         ),
         Section(
             "exchange",
-            "Exchange",
+            "Communication",
             sentences=_said(analysis, _ABOUT_EXCHANGE),
             figures=_present(bus_figure(analysis), link_figure(analysis)),
             tables=_present(tables.exchange_table(analysis), link_table(analysis), device_table(analysis)),
@@ -64,7 +65,7 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
         Section("grids", "Grids", figures=grid_figures(analysis)),
         Section(
             "memory",
-            "Memory, utilisation, stragglers",
+            "Memory, utilisation, slow workers",
             figures=(
                 *_present(memory_figure(analysis), utilisation_figure(analysis), straggler_figure(analysis)),
                 *course_figures(analysis),
@@ -73,7 +74,7 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
         ),
         Section(
             "decision",
-            "Decision and projection",
+            "Decision and prediction",
             sentences=_fit_sentences(fit),
             figures=_present(decision_figure(analysis)),
             tables=_present(
@@ -102,7 +103,7 @@ def opening(text: str) -> str:
 
 def _said(analysis: Analysis, kinds: tuple[str, ...]) -> tuple[str, ...]:
     """What findings of these kinds say, where a section has need of it."""
-    found = [f.message for f in analysis.findings if f.id in kinds]
+    found = [f.text for f in analysis.findings if f.id in kinds]
     return tuple(f"{opening(text)}." for text in dict.fromkeys(found))
 
 
@@ -114,7 +115,9 @@ def _fit_sentences(fit: Fit | None) -> tuple[str, ...]:
         f"{method} {percent_text(error)}" for method, error in fit.held_out_error.items() if error is not None
     ]
     if errors:
-        found.append(f"Error at the largest measured count when it is held out: {', '.join(errors)}.")
+        found.append(
+            f"Error of a prediction of the largest measured count from the others: {', '.join(errors)}."
+        )
     return tuple(found)
 
 

@@ -3,7 +3,8 @@
 ok         every worker stepped to its end, whatever the exit code of a parent script
 diverged   a loss that is not finite
 oom        a worker ran out of device or host memory, or the kernel killed it for memory
-crashed    a worker raised, was killed, never stepped, or never came; a node was lost
+crashed    a worker raised, was killed, or never came; a node was lost
+short      the script ended as it meant to, without one optimizer step
 hung       no step for too long: the worker that is behind, and where it stands
 timeout    still going when time was up
 """
@@ -16,10 +17,11 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from paceline.records import State, WorkerRecord
+from paceline.core.units import duration_text
+from paceline.records import Standing, State, WorkerRecord
+from paceline.run.standstill import standstill_text
 from paceline.run.watch import Limits, Watched
 from paceline.store.worker_files import Ending, Failure, Heartbeat
-from paceline.units import duration_text
 
 __all__ = ["Evidence", "classify"]
 
@@ -30,7 +32,9 @@ _SECONDARY = re.compile(
 _PORT = re.compile(r"(?i)EADDRINUSE|address already in use")
 _LAUNCHER_KILLED = re.compile(r"^host \d+ of \d+: its launcher was killed by SIG\w+$")
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
+_SIGNALLED = re.compile(r"Sending process (\d+) closing signal")
 _SPAWN_DEATH = re.compile(r"process (\d+) terminated with (?:signal (SIG\w+)|exit code (\d+))")
+_THREAD = re.compile(r"(?m)^(?:Current t|T)hread 0x.*$")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _LONGEST_TEXT = 200
@@ -53,6 +57,7 @@ class Evidence:
     memory_kills: int  # kernel memory kills during the trial
     lost_nodes: tuple[str, ...] = ()  # what the launcher says of nodes that went away
     said: Mapping[int, str] = field(default_factory=dict)  # the end of what each worker printed
+    standings: tuple[Standing, ...] = ()  # what workers that do not move wait in
 
 
 def classify(evidence: Evidence) -> tuple[State, str | None]:
@@ -73,7 +78,9 @@ def classify(evidence: Evidence) -> tuple[State, str | None]:
         return "crashed", "; ".join(evidence.lost_nodes)
     failure = _first_cause(evidence.failures)
     if failure is not None and (not _echo(failure) or _noticed_only(failure, evidence)):
-        return "oom" if failure.oom else "crashed", _failure_text(failure, evidence)
+        left = _left_early(evidence) if _echo(failure) else None
+        text = _failure_text(failure, evidence)
+        return "oom" if failure.oom else "crashed", f"{left}; {text}" if left else text
     stopped = _measuring_stopped(evidence)
     if stopped is not None:
         return "crashed", stopped
@@ -116,6 +123,29 @@ def _echo(failure: Failure) -> bool:
     return _SECONDARY.search(text) is not None and _PORT.search(text) is None
 
 
+def _left_early(evidence: Evidence) -> str | None:
+    """Who had gone before the others lost a connection: its script returned, or it went without a word and without
+    the launcher's signal. Only a launcher that names the processes it ended can tell."""
+    failed = {failure.rank for failure in evidence.failures}
+    ended = [e for e in evidence.endings if e.reason == "returned" and e.rank not in failed]
+    if ended:
+        first = min(ended, key=lambda ending: ending.steps)
+        return f"{_worker(first.rank, evidence)} ended with exit code 0 after {first.steps} steps, before the others"
+    if not _ROOT_CAUSE.search(evidence.log):
+        return None
+    heard, told = _heard(evidence), {int(pid) for pid in _SIGNALLED.findall(evidence.log)}
+    silent = [beat for beat in evidence.watched.beats if beat.rank not in heard and beat.pid not in told]
+    if not silent:
+        return None
+    gone = min(silent, key=lambda beat: beat.steps)
+    return f"{_worker(gone.rank, evidence)} left after {gone.steps} steps without a word (os._exit?)"
+
+
+def _heard(evidence: Evidence) -> set[int]:
+    """The workers that said how they ended."""
+    return {ending.rank for ending in evidence.endings} | {failure.rank for failure in evidence.failures}
+
+
 def _noticed_only(failure: Failure, evidence: Evidence) -> bool:
     """Whether the launcher knows no more than this echo: nobody died in its eyes, or the one that noticed."""
     died = _died(evidence.log)
@@ -131,13 +161,13 @@ def _failure_text(failure: Failure, evidence: Evidence) -> str:
         message = f"the port {port[1]} is in use" if port else "its port is in use"
         return f"{_worker(failure.rank, evidence)}: {message} ({failure.type}{', ' + where if where else ''})"
     text = f"{failure.type}: {message}" if message else failure.type
-    gone = _wordless(evidence) if _echo(failure) else ""
+    gone = _wordless(evidence) if _echo(failure) and _left_early(evidence) is None else ""
     return f"{_worker(failure.rank, evidence)}: {text}{f' ({where})' if where else ''}{steps}{gone}"
 
 
 def _wordless(evidence: Evidence) -> str:
     """Who took steps and then neither ended nor raised: what the others lost may be one of them."""
-    heard = {ending.rank for ending in evidence.endings} | {failure.rank for failure in evidence.failures}
+    heard = _heard(evidence)
     silent = [str(beat.rank) for beat in evidence.watched.beats if beat.rank not in heard]
     if not silent:
         return ""
@@ -146,26 +176,33 @@ def _wordless(evidence: Evidence) -> str:
 
 def _hang_text(evidence: Evidence) -> str:
     quiet = duration_text(evidence.limits.hang_s)
-    beats = evidence.watched.beats
+    beats, waits = evidence.watched.beats, _waits(evidence)
     if not beats:
-        return f"no worker came to a first step; nothing heard for {duration_text(evidence.watched.wall_s)}"
+        nothing = f"nothing heard for {duration_text(evidence.watched.wall_s)}"
+        return f"no worker came to a first step; {nothing}{waits}"
     behind = _behind(beats, evidence.stacks)
-    where = _innermost(evidence.stacks.get(behind.rank, ""), latest_last=False)
+    where = _innermost(_main_thread(evidence.stacks.get(behind.rank, "")), latest_last=False)
     place = f", standing in {where}" if where else _silence(behind, evidence)
     longer = "; if its steps take longer than that: --hang" if behind.steps < _A_RHYTHM else ""
     stands = f"{_worker(behind.rank, evidence)} is behind after {behind.steps} steps{place}"
-    return f"no step for {quiet}: {stands}{longer}"
+    return f"no step for {quiet}: {stands}{waits}{longer}"
+
+
+def _waits(evidence: Evidence) -> str:
+    text = standstill_text(evidence.standings, workers=evidence.workers)
+    return "" if text is None else f". {text[0].upper()}{text[1:]}"
 
 
 def _timeout_text(evidence: Evidence) -> str:
     limit, beats = duration_text(evidence.limits.timeout_s), evidence.watched.beats
     if not beats:
-        return f"not finished within {limit}: no worker came to a first step"
+        return f"not finished within {limit}: no worker came to a first step{_waits(evidence)}"
     behind = _behind(beats, evidence.stacks)
-    where = _innermost(evidence.stacks.get(behind.rank, ""), latest_last=False)
+    where = _innermost(_main_thread(evidence.stacks.get(behind.rank, "")), latest_last=False)
     place = f", in {where}" if where else _silence(behind, evidence)
     return (
         f"not finished within {limit}: {_worker(behind.rank, evidence)} had done {behind.steps} steps{place}"
+        f"{_waits(evidence)}"
     )
 
 
@@ -175,7 +212,7 @@ def _behind(beats: tuple[Heartbeat, ...], stacks: Mapping[int, str]) -> Heartbea
     answered = {beat.rank for beat in beats if stacks.get(beat.rank)}
 
     def waits(beat: Heartbeat) -> bool:
-        frame = _FRAME.search(stacks.get(beat.rank, ""))
+        frame = _FRAME.search(_main_thread(stacks.get(beat.rank, "")))
         return frame is None or _NOT_THE_USERS.search(frame[1]) is not None
 
     return min(
@@ -209,10 +246,7 @@ def _death(evidence: Evidence) -> tuple[State, str | None]:
         return "crashed", f"a port is in use: {_last_line(evidence.log, _PORT)}"
     came, code_text = len(evidence.endings), f"exit code {evidence.watched.exit_code}"
     if came and came >= evidence.workers:
-        return (
-            "crashed",
-            f"the script ended without one measured step on {came} of {evidence.workers} workers",
-        )
+        return "short", f"the script ended without one measured step on {came} of {evidence.workers} workers"
     if came:
         return "crashed", f"{came} of {evidence.workers} workers took part and ended ({code_text})"
     if evidence.watched.exit_code == 0:
@@ -220,7 +254,7 @@ def _death(evidence: Evidence) -> tuple[State, str | None]:
         if left is not None and left.steps:
             text = f"{_worker(left.rank, evidence)} left after {left.steps} steps without a word (os._exit?)"
             return "crashed", f"{text}, and what was measured went with it"
-        return "crashed", f"the script ended without one optimizer step on any of {evidence.workers} workers"
+        return "short", f"the script ended without one optimizer step on any of {evidence.workers} workers"
     if evidence.watched.exit_code is not None and evidence.watched.exit_code < 0:
         which = _last_line(evidence.log, _LAUNCHER_KILLED)  # where several hosts have one each
         killed = which or f"the launcher was killed by {_signal_name(-evidence.watched.exit_code)}"
@@ -242,6 +276,11 @@ def _died(log: str) -> tuple[int, int] | None:
         code = -getattr(signal, spawn[2], signal.SIGKILL) if spawn[2] else int(spawn[3])
         return int(spawn[1]), code
     return None
+
+
+def _main_thread(stacks: str) -> str:
+    """Of the stacks of all threads that of the first, which comes last."""
+    return _THREAD.split(stacks)[-1]
 
 
 def _innermost(text: str, *, latest_last: bool) -> str | None:

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from paceline.plan import assumed_wall_s
+from paceline.core.stats import estimate, half_width_ratio
+from paceline.measure.split import split
+from paceline.plan.trials import assumed_wall_s
 from paceline.records import Estimate, Plan, Point, Study, Trial, TrialResult
-from paceline.split import split
-from paceline.stats import estimate, half_width_ratio
 
-__all__ = ["device_s", "expected_wall_s", "given_up", "missing", "settled", "step_estimate"]
+__all__ = ["device_s", "expected_wall_s", "given_up", "missing", "settled", "step_estimate", "to_keep"]
 
 _LEAST_LAUNCHES = 3
 _MOST_FAILURES = 2
@@ -28,6 +28,11 @@ def missing(plan: Plan, results: Sequence[TrialResult], study: Study) -> tuple[T
     done = {result.trial.id for result in results}
     closed = {p.id for p in plan.points if settled(p, results, study) or given_up(p, results) is not None}
     return tuple(trial for trial in plan.trials if trial.id not in done and trial.point.id not in closed)
+
+
+def to_keep(results: Sequence[TrialResult], *, retry_failed: bool) -> tuple[TrialResult, ...]:
+    """The results that stand: all, or those that ended well where the others are to be repeated."""
+    return tuple(result for result in results if result.state == "ok" or not retry_failed)
 
 
 def settled(point: Point, results: Sequence[TrialResult], study: Study) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline.errors import NothingMeasured
+from paceline.core.errors import NothingMeasured
 from paceline.launch.command import Rendezvous
 from paceline.launch.launcher import Launch, Launcher
 from paceline.launch.probe import probe_command, probe_trial

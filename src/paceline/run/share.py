@@ -15,20 +15,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from paceline.launch.slurm_client import SlurmSilent, job_state
-from paceline.plan import plan_study
-from paceline.records import Study, Trial
+from paceline.core.units import duration_text
+from paceline.launch.slurm.client import SlurmSilent, job_state
+from paceline.records import Plan, Study, Trial, TrialResult
 from paceline.run.missing import expected_wall_s, missing
 from paceline.run.study import Listener, progress_of
 from paceline.run.trial import Bench, run_trial
-from paceline.slurm import signal_lead_s
-from paceline.slurm_state import JobState, phase
+from paceline.slurm.script import signal_lead_s
+from paceline.slurm.state import JobState, phase
 from paceline.store.claims import Holder, claim, holders, tasks_with
 from paceline.store.git_state import note_git_state
 from paceline.store.lock import shared
 from paceline.store.paths import StudyFolder
 from paceline.store.trial_files import is_complete, read_results
-from paceline.units import duration_text
 
 __all__ = ["Share", "holder_of", "is_share_left", "run_share"]
 
@@ -41,11 +40,12 @@ How = Literal["free", "ending", "held"]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How a task ended: how many trials it ran, how many it left, and why, where somebody should know."""
+    """How a task ended: how many trials it ran, how many it left, why, where somebody should know, and all results."""
 
     ran: int
     left: int
     why: str | None = None
+    results: tuple[TrialResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,22 @@ def is_share_left(folder: StudyFolder, todo: Sequence[Trial]) -> bool:
     return any(claimed.how != "held" for claimed in _claims_on(folder, todo))
 
 
-def run_share(folder: StudyFolder, study: Study, *, own: Holder, bench: Bench, listener: Listener) -> Share:
+def run_share(
+    folder: StudyFolder,
+    study: Study,
+    plan: Plan,
+    *,
+    own: Holder,
+    bench: Bench,
+    listener: Listener,
+    known: Sequence[TrialResult] = (),
+) -> Share:
     """Run missing trials that nobody holds until there is none, or no time. Other tasks do the same meanwhile."""
-    plan, ran, waited_s = plan_study(study), 0, 0.0
+    results, ran, waited_s = tuple(known), 0, 0.0
     with shared(folder):
         note_git_state(folder, study)
         while True:
-            results = read_results(folder)
+            results = read_results(folder, results)
             todo = missing(plan, results, study)
             left_s = _left_s(own.task) if ran else None
             trial, why = None, None
@@ -93,14 +102,14 @@ def run_share(folder: StudyFolder, study: Study, *, own: Holder, bench: Bench, l
                     bench.clock.pause(_LOOK_S)
                     waited_s += _LOOK_S
                     continue
-                return Share(ran, len(todo), why)
+                return Share(ran, len(todo), why, results)
             if is_complete(folder, trial.id):  # by a task that has ended since, and is seen only now
                 continue
             listener.started(trial, progress_of(plan, results, study, left_out=bench.left_out))
             result = run_trial(folder, study, trial, bench=bench, stepped=partial(listener.stepped, trial))
             ran += 1
-            after = progress_of(plan, (*results, result), study, left_out=bench.left_out)
-            listener.ended(result, after)
+            results = (*results, result)
+            listener.ended(result, progress_of(plan, results, study, left_out=bench.left_out))
 
 
 def _given_up(folder: StudyFolder, trial: Trial) -> str | None:
@@ -108,16 +117,16 @@ def _given_up(folder: StudyFolder, trial: Trial) -> str | None:
     tasks = tasks_with(folder, trial.id)
     if len(tasks) < _MOST_LOST:
         return None
-    return f"trial {trial.id} was begun by tasks {' and '.join(tasks)}, which were lost: is --time long enough for it?"
+    return f"run {trial.id} was begun by tasks {' and '.join(tasks)}, which were lost: is --time long enough for it?"
 
 
 def _unfit(trial: Trial, needs_s: float, *, left_s: float | None, bench: Bench) -> str | None:
     """Why this task should not begin this trial now."""
     if left_s is not None and needs_s > left_s:
         left = f"{duration_text(left_s)} of this task's time are left"
-        return f"trial {trial.id} would take about {duration_text(needs_s)}, and {left}"
+        return f"run {trial.id} would take about {duration_text(needs_s)}, and {left}"
     refused = bench.refusal(trial) if bench.refusal is not None else None
-    return None if refused is None else f"trial {trial.id} {refused}"
+    return None if refused is None else f"run {trial.id} {refused}"
 
 
 def _claims_on(folder: StudyFolder, todo: Sequence[Trial]) -> list[_Claimed]:

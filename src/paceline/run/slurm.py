@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from paceline.launch.slurm_client import SlurmSilent, Submitted, job_named, job_state, present, submit
-from paceline.plan import plan_study
-from paceline.records import Study, Trial
+from paceline.launch.slurm.client import SlurmSilent, Submitted, job_named, job_state, present, submit
+from paceline.records import Plan, Study, Trial, TrialResult
 from paceline.run.clock import Clock
 from paceline.run.missing import missing
 from paceline.run.study import Listener, Progress, progress_of
-from paceline.slurm import Job, sbatch_script
-from paceline.slurm_array import array_of
-from paceline.slurm_state import JobState, ended_text, phase, status_text
+from paceline.slurm.array import array_of
+from paceline.slurm.script import Job, sbatch_script
+from paceline.slurm.state import JobState, ended_text, phase, status_text
 from paceline.store.atomic import make_folder, write_json, write_text
 from paceline.store.claims import clear_claims
 from paceline.store.lock import locked
@@ -44,33 +43,37 @@ def job_name(folder: StudyFolder, study: Study) -> str:
     return f"paceline-{plain[:40]}-{folder.tag[:6]}"
 
 
-def write_script(folder: StudyFolder, study: Study, todo: Sequence[Trial], *, python: str) -> Path:
+def write_script(
+    folder: StudyFolder, study: Study, plan: Plan, todo: Sequence[Trial], *, python: str
+) -> Path:
     """Record what is asked, and the script that asks Slurm for what is missing."""
     assert study.slurm is not None
+    job = Job(
+        name=job_name(folder, study),
+        folder=str(folder.root.absolute()),
+        python=python,
+        nodes=max((trial.point.nodes for trial in todo), default=max(study.nodes, default=1)),
+        cpus_per_node=_cpus(study),
+        output=str(folder.slurm.absolute()),
+        array=array_of(study, todo),
+    )
+    text = sbatch_script(study.slurm, job)  # which may refuse: before anything is written
     make_folder(folder.trials)
     make_folder(folder.slurm)
     with locked(folder):
         write_study(folder.study_toml, study)
-        write_json(folder.plan_json, asdict(plan_study(study)))
+        write_json(folder.plan_json, asdict(plan))
         path = folder.slurm / "job.sbatch"
-        job = Job(
-            name=job_name(folder, study),
-            folder=str(folder.root.absolute()),
-            python=python,
-            nodes=max((trial.point.nodes for trial in todo), default=max(study.nodes, default=1)),
-            cpus_per_node=_cpus(study),
-            output=str(folder.slurm.absolute()),
-            array=array_of(study, todo),
-        )
-        write_text(path, sbatch_script(study.slurm, job))
+        write_text(path, text)
     return path
 
 
-def hand_in(folder: StudyFolder, script: Path, *, clock: Clock, retry_failed: bool) -> Submitted:
-    """Submit the script and remember its job. The study must have no live job."""
+def hand_in(
+    folder: StudyFolder, script: Path, *, clock: Clock, aside: Sequence[TrialResult] = ()
+) -> Submitted:
+    """Submit the script and remember its job. The study must have no live job. `aside`: results to be repeated."""
     with locked(folder):
-        if retry_failed:
-            set_aside_failed(folder)
+        set_aside_failed(folder, aside)
         remove_incomplete(folder)  # nobody works on them any more: the study has no live job
         clear_claims(folder)
         submitted = submit(script)
@@ -90,9 +93,8 @@ def attached(folder: StudyFolder, study: Study) -> JobState | None:
     return job if by_hand is None else job_state(by_hand)
 
 
-def standing_text(folder: StudyFolder, study: Study) -> str | None:
-    """How the job of a study with missing trials stands; None where nothing is missing or no job was ever seen."""
-    left = len(missing(plan_study(study), read_results(folder), study))
+def standing_text(folder: StudyFolder, study: Study, *, left: int) -> str | None:
+    """How the job of a study stands that has so many trials left; None where none is, or no job was ever seen."""
     if not left or not present():
         return None
     try:
@@ -107,14 +109,16 @@ def standing_text(folder: StudyFolder, study: Study) -> str | None:
 def follow(
     folder: StudyFolder,
     study: Study,
+    plan: Plan,
     job_id: str,
     *,
     clock: Clock,
     listener: Listener,
     say: Callable[[str], None],
-) -> JobState:
-    """Tell what happens until the job is over; how it ended. Ending this desk ends nothing else."""
-    eyes = _Eyes(folder, study, listener)
+    known: Sequence[TrialResult] = (),
+) -> tuple[JobState, tuple[TrialResult, ...]]:
+    """Tell what happens until the job is over; how it ended, and all results. Ending this desk ends nothing else."""
+    eyes = _Eyes(folder, study, plan, listener, known)
     said, job, asked, seen = "", None, -_ASK_S, eyes.under_way
     while True:
         begun = job is not None and phase(job) == "waiting" and not eyes.under_way <= seen
@@ -137,18 +141,25 @@ def follow(
         clock.pause(_LOOK_S)
         for trial_id in eyes.under_way:
             look_again(folder.trial(trial_id))
-    return job
+    return job, eyes.results
 
 
 class _Eyes:
     """What is seen of a study that another desk runs, told once each."""
 
-    def __init__(self, folder: StudyFolder, study: Study, listener: Listener) -> None:
+    def __init__(
+        self,
+        folder: StudyFolder,
+        study: Study,
+        plan: Plan,
+        listener: Listener,
+        known: Sequence[TrialResult],
+    ) -> None:
         self._folder = folder
         self._study = study
         self._listener = listener
-        self._plan = plan_study(study)
-        self._results = read_results(folder)
+        self._plan = plan
+        self.results = read_results(folder, known)
         self._marks = self._committed()
         self._begun: set[str] = set()
 
@@ -161,10 +172,10 @@ class _Eyes:
         """Tell what is new; how many trials are missing."""
         marks = self._committed()
         if marks != self._marks:
-            known = {result.trial.id for result in self._results}
-            self._marks, self._results = marks, read_results(self._folder)
+            known = {result.trial.id for result in self.results}
+            self._marks, self.results = marks, read_results(self._folder, self.results)
             progress = self._progress()
-            for result in self._results:
+            for result in self.results:
                 if result.trial.id not in known:
                     if result.trial.id not in self._begun:
                         self._listener.started(result.trial, progress)
@@ -174,10 +185,10 @@ class _Eyes:
                 self._listener.started(trial, self._progress())
             self._begun.add(trial.id)
             self._listener.stepped(trial, heartbeats(self._folder.trial(trial.id)))
-        return len(missing(self._plan, self._results, self._study))
+        return len(missing(self._plan, self.results, self._study))
 
     def _progress(self) -> Progress:
-        return progress_of(self._plan, self._results, self._study, left_out=points_left_out(self._folder))
+        return progress_of(self._plan, self.results, self._study, left_out=points_left_out(self._folder))
 
     def _committed(self) -> frozenset[str]:
         return frozenset(path.name for path in complete_trials(self._folder))

@@ -23,13 +23,14 @@ from paceline.store.telemetry_files import lost_nodes, telemetry
 from paceline.store.trial_files import commit, prepare
 from paceline.store.worker_files import (
     Heartbeat,
-    endings,
+    ended,
     failures,
     look_again,
     outputs,
     stacks,
+    standings,
     text_tail,
-    worker_records,
+    written,
 )
 
 __all__ = ["Bench", "run_trial", "trial_command_at"]
@@ -88,8 +89,7 @@ def run_trial(
     absent = _absent(study)
     if absent is not None:
         result = TrialResult(trial, "crashed", absent, (), 0.0)
-        commit(folder, result, started=started)
-        return result
+        return commit(folder, result, started=started)
     command = trial_command_at(folder, study, trial, bench)
     digest = script_sha256(study)
     limits = Limits(study.timeout_s, study.hang_s, bench.lag_s)
@@ -113,9 +113,7 @@ def run_trial(
             shorten(path)
     _await_files(path, watched, workers=trial.point.workers, lag_s=bench.lag_s, clock=bench.clock)
     result = _result(trial, path, watched, limits=limits, memory_kills=_risen(kills))
-    result = replace(result, script_sha256=digest)
-    commit(folder, result, started=started)
-    return result
+    return commit(folder, replace(result, script_sha256=digest), started=started)
 
 
 def _await_files(path: Path, watched: Watched, *, workers: int, lag_s: float, clock: Clock) -> None:
@@ -125,13 +123,13 @@ def _await_files(path: Path, watched: Watched, *, workers: int, lag_s: float, cl
     if watched.how != "exited":
         return
     until = clock.monotonic_s() + (lag_s if watched.exit_code == 0 else min(lag_s, _FAILED_LAG_S))
-    while len(endings(path)) + len(failures(path)) < workers and clock.monotonic_s() < until:
+    while ended(path) + len(failures(path)) < workers and clock.monotonic_s() < until:
         clock.pause(_LOOK_S)
         look_again(path)
 
 
 def _result(trial: Trial, path: Path, watched: Watched, *, limits: Limits, memory_kills: int) -> TrialResult:
-    records = worker_records(path)
+    workers = written(path)
     said = [path / "out-main.log", *sorted(path.glob("out-main-*.log"))]
     logs = [path / _LOG, *sorted(path.glob("launcher-*.log"))]  # of this node, of the others
     log = "".join([*map(text_tail, said), *(text_tail(file, most=20_000) for file in logs)])
@@ -140,18 +138,19 @@ def _result(trial: Trial, path: Path, watched: Watched, *, limits: Limits, memor
             workers=trial.point.workers,
             watched=watched,
             limits=limits,
-            endings=endings(path),
+            endings=workers.endings,
             failures=failures(path),
-            records=records,
+            records=workers.records,
             stacks=stacks(path),
             log=log,
             memory_kills=memory_kills + len(_SLURM_MEMORY_KILL.findall(log)),
             lost_nodes=lost_nodes(path),
             said=outputs(path),
+            standings=standings(path),
         )
     )
     tail = "" if state == "ok" else _tail(path, log)
-    return TrialResult(trial, state, reason, records, watched.wall_s, tail, telemetry(path))
+    return TrialResult(trial, state, reason, workers.records, watched.wall_s, tail, telemetry(path))
 
 
 def _tail(path: Path, log: str) -> str:

@@ -5,6 +5,7 @@ after it                 hang_s without one step of any worker: hung; the stacks
                          (both later by lag_s, where this desk may see a step late)
 a worker failed          the others get 10 s to notice, for a collective would wait for ever
 all workers finished     20 s for the launcher to return
+the folder is gone       5 s, which a network file system may take to find it again; then it was moved or removed
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from paceline.core.errors import StudyError
 from paceline.launch.launcher import Launch
 from paceline.run.clock import Clock
 from paceline.store.worker_files import Heartbeat, failures, heartbeats, stacks
@@ -25,6 +27,7 @@ _LOOK_S = 0.5  # looking costs the workers a little CPU
 _START_S = 180.0
 _NOTICE_S = 10.0
 _RETURN_S = 20.0
+_GONE_S = 5.0
 _STACKS_S = 2.0
 _FINISHED = 2
 
@@ -64,6 +67,7 @@ def watch(
     beats: tuple[Heartbeat, ...] = ()
     failed: float | None = None
     finished: float | None = None
+    gone: float | None = None
     while True:
         code, now = launch.exit_code(), clock.monotonic_s()
         if code is not None:
@@ -76,7 +80,13 @@ def watch(
                 failed = now
             if finished is None and len(beats) >= workers and all(beat.phase == _FINISHED for beat in beats):
                 finished = now
+            gone = None if trial_dir.is_dir() else gone or now
             stepped(beats)
+        if _past(gone, _GONE_S, now):
+            raise StudyError(
+                f"{trial_dir} is not there any more: the study was moved or removed while it ran",
+                hint="a study goes on where it is now; the runs that it holds are kept",
+            )
         if _past(failed, _NOTICE_S, now) or _past(finished, _RETURN_S, now):
             return Watched("exited", None, now - began, beats)
         if now - began >= limits.timeout_s:

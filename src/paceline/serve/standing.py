@@ -5,13 +5,13 @@ A committed trial never changes, so its trial.json is looked for until it is the
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
+from paceline.core.json_text import json_of
 from paceline.serve.folders import Found
 
 __all__ = ["Standing", "Watch", "Watches"]
@@ -33,7 +33,7 @@ class Standing:
         count = f"{self.complete:,}"
         if self.planned is not None:
             count += f" of {self.planned:,}"
-        trials = f"{count} trial{'' if count == '1' else 's'}"
+        trials = f"{count} run{'' if count == '1' else 's'}"
         return f"{trials}, running" if self.running else trials
 
 
@@ -105,7 +105,7 @@ def _mtime_ns(path: Path) -> int | None:
 
 def _trials_in(plan: Path) -> int | None:
     try:
-        trials = json.loads(plan.read_text(encoding="utf-8"))["trials"]
+        trials = json_of(plan.read_text(encoding="utf-8"))["trials"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return len(trials) if isinstance(trials, list) else None

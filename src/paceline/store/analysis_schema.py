@@ -1,6 +1,7 @@
 """analysis.json as a schema, for those who read it with other tools. Built from the records, so that it follows them.
 
-History of the format: 1 first format.
+History of the format: 1 first format · 2 verdict is a record with its sentence in `text`, findings and
+recommendations name their point, and `brief` holds what a reader asks first.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from paceline.records import (
     Failure,
     Finding,
     FittedLine,
+    Line,
     LinkProbe,
     Point,
     Profile,
@@ -28,6 +30,7 @@ from paceline.records import (
     Recommendation,
     Refusal,
     Threshold,
+    Verdict,
 )
 
 __all__ = ["AnalysisFile"]
@@ -82,6 +85,7 @@ PointTable = _table(
     timeline=list[BucketSent],
 )
 FindingTable = _table(Finding)
+VerdictTable = _table(Verdict, text=str)
 ProjectionTable = _table(Projection)
 RefusalTable = _table(Refusal)
 RecommendationTable = _table(Recommendation)
@@ -93,7 +97,8 @@ AnalysisFile = create_model(
     __config__=_STRICT,
     __doc__="Everything derived from a study or a table. Unknown is null.",
     format=(int, ...),
-    verdict=(str, ...),
+    verdict=(VerdictTable, ...),
+    brief=(list[Line], ...),
     baseline=(str | None, ...),
     points=(list[PointTable], ...),  # type: ignore[valid-type]
     findings=(list[FindingTable], ...),  # type: ignore[valid-type]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import socket
 from pathlib import Path
 
-from paceline.errors import StudyError
-from paceline.store.remedy import remedy
+from paceline.core.errors import StudyError
 
-__all__ = ["flush_folder", "made_folder", "make_folder", "write_bytes", "write_json", "write_text"]
+__all__ = ["flush_folder", "made_folder", "make_folder", "remedy", "write_bytes", "write_json", "write_text"]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -79,3 +82,12 @@ def flush_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def remedy(problem: OSError) -> str:
+    """What a user can do about a file that could not be written."""
+    if problem.errno in _FULL:
+        return "free space on this disk, then the same command again goes on"
+    if problem.errno in _FORBIDDEN:
+        return "write to another folder, or to a copy of this one; paceline show only reads"
+    return "check the disk and the folder"

@@ -12,7 +12,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from paceline.errors import StudyError
+from paceline.core.errors import StudyError
+from paceline.core.json_text import json_of
 from paceline.store.atomic import make_folder
 from paceline.store.paths import StudyFolder
 
@@ -63,8 +64,8 @@ def claim(folder: StudyFolder, trial_id: str, number: int, holder: Holder) -> bo
             beside.unlink()
     except OSError as problem:
         raise StudyError(
-            f"cannot claim a trial in {folder.claims}: {problem.strerror}",
-            hint="--array 0 needs no claims: one allocation runs every trial",
+            f"cannot claim a run in {folder.claims}: {problem.strerror}",
+            hint="--array 0 needs no claims: one allocation does every run",
         ) from problem
     return True
 
@@ -84,7 +85,7 @@ def _names(folder: StudyFolder) -> list[str]:
 
 def _held(folder: StudyFolder, trial_id: str, number: int) -> Holder | None:
     try:
-        data = json.loads(_path(folder, trial_id, number).read_text(encoding="utf-8"))
+        data = json_of(_path(folder, trial_id, number).read_text(encoding="utf-8"))
         return Holder(str(data["task"]), int(data["restarts"]), str(data["name"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None

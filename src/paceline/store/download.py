@@ -15,7 +15,7 @@ from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
 
-from paceline.errors import PacelineError
+from paceline.core.errors import PacelineError
 from paceline.store.atomic import flush_folder, make_folder
 
 __all__ = ["download"]

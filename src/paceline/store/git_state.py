@@ -6,11 +6,11 @@ source.json   {"format": 1, "git": [{"commit": …, "changed": true}, …]}: one
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 from pathlib import Path
 
+from paceline.core.json_text import json_of
 from paceline.records import Study
 from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
@@ -81,7 +81,7 @@ def _git(folder: Path, *words: str) -> str | None:
 
 def _noted(folder: StudyFolder) -> list[dict[str, object]]:
     try:
-        known = json.loads(_file(folder).read_text(encoding="utf-8"))["git"]
+        known = json_of(_file(folder).read_text(encoding="utf-8"))["git"]
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return [state for state in known if isinstance(state, dict)] if isinstance(known, list) else []

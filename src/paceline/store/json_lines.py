@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-__all__ = ["json_lines"]
+from paceline.core.json_text import json_of
+
+__all__ = ["json_lines", "unreadable_lines"]
 
 
 def json_lines(path: Path) -> list[dict[str, object]]:
     """The objects in the file so far; what is not one, such as a last line cut short, is passed over."""
+    return [value for line in _lines(path) if (value := _object(line)) is not None]
+
+
+def unreadable_lines(path: Path) -> int:
+    """How many lines hold no object."""
+    return sum(_object(line) is None for line in _lines(path))
+
+
+def _lines(path: Path) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
-    found = []
-    for line in lines:
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
+
+
+def _object(line: str) -> dict[str, object] | None:
+    try:
+        value = json_of(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

@@ -10,9 +10,10 @@ import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from paceline.errors import StudyError, StudyInUse
+from paceline.core.errors import StudyError, StudyInUse
+from paceline.core.json_text import json_of
+from paceline.store.atomic import remedy
 from paceline.store.paths import StudyFolder
-from paceline.store.remedy import remedy
 
 __all__ = ["locked", "shared"]
 
@@ -59,7 +60,7 @@ def _held(folder: StudyFolder, kind: int) -> Iterator[None]:
 
 def _holder(descriptor: int) -> str:
     try:
-        held = json.loads(os.pread(descriptor, 1000, 0))
+        held = json_of(os.pread(descriptor, 1000, 0))
         return f"process {held['pid']} on {held['host']}"
     except (ValueError, KeyError, TypeError):
         return "unknown process"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
-from paceline.preflight import Facts
+from paceline.core.json_data import plain_data, record_from
+from paceline.core.json_text import json_of
+from paceline.plan.preflight import Facts
 from paceline.records import Finding
-from paceline.records_json import plain_data, record_from
 from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
 
@@ -34,7 +34,7 @@ def write_preflight(
 def preflight_findings_of(folder: StudyFolder) -> tuple[Finding, ...]:
     """What preflight said about this study; nothing where there was none, or where the file is damaged."""
     try:
-        data = json.loads((folder.root / _NAME).read_text(encoding="utf-8"))
+        data = json_of((folder.root / _NAME).read_text(encoding="utf-8"))
         return tuple(record_from(Finding, finding) for finding in data["findings"])
     except (OSError, ValueError, KeyError, TypeError):
         return ()
@@ -43,7 +43,7 @@ def preflight_findings_of(folder: StudyFolder) -> tuple[Finding, ...]:
 def points_left_out(folder: StudyFolder) -> frozenset[str]:
     """The points that could not run on these nodes; none where nobody looked, or where the file is damaged."""
     try:
-        data = json.loads((folder.root / _NAME).read_text(encoding="utf-8"))
+        data = json_of((folder.root / _NAME).read_text(encoding="utf-8"))
         return frozenset(map(str, data["left_out"]))
     except (OSError, ValueError, KeyError, TypeError):
         return frozenset()

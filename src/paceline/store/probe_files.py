@@ -6,15 +6,15 @@ probe.jsonl   what the workers measured (written by the first of them)      nccl
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from paceline.errors import StudyError
-from paceline.probe import probe_from
-from paceline.probe_nccl import read_nccl_tests
+from paceline.core.errors import StudyError
+from paceline.core.json_text import json_of
+from paceline.links.nccl import read_nccl_tests
+from paceline.links.probe import probe_from
 from paceline.records import LinkClass, Probe
 from paceline.store.atomic import flush_folder, make_folder, write_json, write_text
 
@@ -87,7 +87,7 @@ def read_probes(root: Path) -> tuple[Probe, ...]:
 
 def _asked(folder: Path) -> dict[str, object]:
     try:
-        data = json.loads((folder / _COMMIT).read_text(encoding="utf-8"))
+        data = json_of((folder / _COMMIT).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError:

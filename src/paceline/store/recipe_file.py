@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from pydantic import BaseModel, ConfigDict
 
-from paceline.errors import UsageError
-from paceline.recipe import Question, Recipe
+from paceline.analysis.recipe import Question, Recipe
+from paceline.core.errors import UsageError
 from paceline.records import Study
 from paceline.store.study_schema import StudyFile, study_of
 
@@ -41,7 +42,9 @@ def recipe_names() -> tuple[str, ...]:
 def read_recipe(name: str) -> Recipe:
     """The recipe of this name."""
     if name not in recipe_names():
-        raise UsageError(f"there is no recipe {name!r}", hint="paceline recipe list")
+        alike = get_close_matches(name, recipe_names(), n=1)
+        hint = f"paceline recipe run {alike[0]}" if alike else "paceline recipe list"
+        raise UsageError(f"there is no recipe {name!r}", hint=hint)
     file = RecipeFile.model_validate(tomllib.loads(_folder().joinpath(f"{name}.toml").read_text("utf-8")))
     return Recipe(
         name=name,

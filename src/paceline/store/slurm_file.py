@@ -5,9 +5,8 @@ History of the format: 1 first format.
 
 from __future__ import annotations
 
-import json
-
-from paceline.errors import StudyError
+from paceline.core.errors import StudyError
+from paceline.core.json_text import json_of
 from paceline.store.atomic import make_folder, write_json
 from paceline.store.paths import StudyFolder
 
@@ -34,7 +33,7 @@ def newest_job(folder: StudyFolder) -> str | None:
 def _jobs(folder: StudyFolder) -> list[dict[str, str]]:
     path = folder.slurm / _FILE
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        held = json_of(path.read_text(encoding="utf-8"))
         return [{"id": str(job["id"]), "submitted": str(job["submitted"])} for job in held["jobs"]]
     except FileNotFoundError:
         return []

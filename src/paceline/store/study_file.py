@@ -9,13 +9,26 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from paceline.errors import StudyError
+from paceline.core.errors import StudyError
+from paceline.core.json_text import refuse_newer
 from paceline.records import Study
 from paceline.store.atomic import write_text
-from paceline.store.formats import refuse_newer
 from paceline.store.study_schema import FORMAT, StudyFile, study_file, study_of
 
-__all__ = ["read_study", "study_text", "toml_text", "write_study"]
+__all__ = ["newest_study", "read_study", "study_text", "toml_text", "write_study"]
+
+
+def newest_study(place: Path) -> Path:
+    """The folder of the study here, or in a folder beside, that something was written to last."""
+    found = [*place.glob("study.toml"), *place.glob("*/study.toml")]
+    if not found:
+        raise StudyError("there is no study here", hint="paceline study SCRIPT makes one; or name its folder")
+    return max((path.parent for path in found), key=_last_written)
+
+
+def _last_written(folder: Path) -> float:
+    """A trial that ends renews its folder; a report that is rendered again is nothing new."""
+    return max(path.stat().st_mtime for path in (folder / "study.toml", folder / "trials") if path.exists())
 
 
 def read_study(path: Path) -> Study:

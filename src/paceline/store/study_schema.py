@@ -10,7 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from paceline.config import placed
+from paceline.plan.config import placed
 from paceline.records import Scaling, Start, Study, TargetKind
 
 __all__ = ["StudyFile", "WorkloadTable", "study_file", "study_of"]
@@ -89,6 +89,8 @@ class StudyFile(BaseModel):
     timeout_s: Seconds = 600.0
     hang_s: Seconds = 60.0
     budget_device_s: Seconds | None = None
+    keep_going: bool = False
+    flops: bool = True
     threads: Positive | None = None
     python: str | None = None
     nodes: list[Positive] = []

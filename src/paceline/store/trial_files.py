@@ -7,17 +7,18 @@ import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from paceline.errors import StudyError
+from paceline.core.errors import StudyError
+from paceline.core.json_data import record_from
+from paceline.core.json_text import json_of, refuse_newer
 from paceline.records import STATES, Trial, TrialResult
-from paceline.records_json import record_from
 from paceline.store.atomic import flush_folder, made_folder, make_folder, write_json
-from paceline.store.formats import refuse_newer
+from paceline.store.digests import OWN_DIGEST, digests_of, own_digest, what_changed
 from paceline.store.paths import StudyFolder
 from paceline.store.telemetry_files import telemetry
-from paceline.store.worker_files import look_again, worker_records
+from paceline.store.worker_files import look_again, unread, written
 
 __all__ = [
     "commit",
@@ -45,14 +46,14 @@ def prepare(folder: StudyFolder, trial: Trial, *, packages: Sequence[Path]) -> P
     for package in packages:
         copy = path / "agent" / package.name
         shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-        entry = copy / "sitecustomize_entry.py"
+        entry = copy / "enter" / "sitecustomize_entry.py"
         if entry.exists():
             shutil.copyfile(entry, path / "agent" / "sitecustomize.py")
     return path
 
 
-def commit(folder: StudyFolder, result: TrialResult, *, started: str) -> None:
-    """Write the mark that makes this trial complete. Everything else is already in its folder."""
+def commit(folder: StudyFolder, result: TrialResult, *, started: str) -> TrialResult:
+    """Write the mark that makes this trial complete; the result as it will be read back. All else is in its folder."""
     data = {
         "format": FORMAT,
         "trial": asdict(result.trial),
@@ -62,9 +63,12 @@ def commit(folder: StudyFolder, result: TrialResult, *, started: str) -> None:
         "started": started,
         "log_tail": result.log_tail,
         "script_sha256": result.script_sha256,
+        "files": digests_of(folder.trial(result.trial.id)),
     }
-    write_json(folder.trial(result.trial.id) / _COMMIT, data)
+    data = json.loads(json.dumps(data))  # as it will be read back: tuples are lists
+    write_json(folder.trial(result.trial.id) / _COMMIT, {**data, OWN_DIGEST: own_digest(data)})
     flush_folder(folder.trials)
+    return replace(result, started=started)
 
 
 def is_complete(folder: StudyFolder, trial_id: str) -> bool:
@@ -79,30 +83,32 @@ def complete_trials(folder: StudyFolder) -> list[Path]:
     return [path for path in _trial_folders(folder) if _is_marked(path)]
 
 
-def read_results(folder: StudyFolder) -> tuple[TrialResult, ...]:
-    """Every complete trial, in the order in which they were run."""
+def read_results(folder: StudyFolder, known: Sequence[TrialResult] = ()) -> tuple[TrialResult, ...]:
+    """Every complete trial, in the order in which they were run. The workers' files of `known` are not read again."""
     found = []
     for path in complete_trials(folder):
-        started, result = read_result(path)
+        result = read_result(path, known)
         if result.trial.id != path.name:  # a copy that somebody made
             raise StudyError(
-                f"{path} holds trial {result.trial.id}, which would be counted twice",
+                f"{path} holds run {result.trial.id}, which would be counted twice",
                 hint=f"move the folder out of {folder.trials}",
             )
-        found.append((started, result))
-    return tuple(result for _, result in sorted(found, key=lambda pair: pair[0]))
+        found.append(result)
+    return tuple(sorted(found, key=lambda result: result.started or ""))
 
 
-def read_result(trial: Path) -> tuple[str, TrialResult]:
-    """When one complete trial began, and how it ended; a StudyError where its folder is damaged."""
+def read_result(trial: Path, known: Sequence[TrialResult] = ()) -> TrialResult:
+    """How one complete trial ended; a StudyError where its folder is damaged."""
     try:
-        data = json.loads((trial / _COMMIT).read_text(encoding="utf-8"))
+        data = _mark(trial)
         refuse_newer(trial / _COMMIT, data["format"], known=FORMAT)
-        return str(data["started"]), _result(data, trial)
+        name, started = _trial_of(data).id, str(data["started"])
+        held = next((one for one in known if (one.trial.id, one.started) == (name, started)), None)
+        return held or _result(data, trial, started=started)
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise StudyError(
             f"{trial / _COMMIT} is damaged: {problem!r}",
-            hint=f"remove the folder {trial}; the trial is then repeated",
+            hint=f"remove the folder {trial}; the run is then repeated",
         ) from problem
 
 
@@ -111,7 +117,7 @@ def first_started(folder: StudyFolder) -> str | None:
     dates = []
     for path in complete_trials(folder):
         try:
-            dates.append(str(json.loads((path / _COMMIT).read_text(encoding="utf-8"))["started"]))
+            dates.append(str(_mark(path)["started"]))
         except (OSError, ValueError, KeyError, TypeError):  # reading its result says what is wrong with it
             continue
     return min(dates, default=None)
@@ -125,15 +131,15 @@ def remove_incomplete(folder: StudyFolder) -> tuple[str, ...]:
     return tuple(path.name for path in lost)
 
 
-def set_aside_failed(folder: StudyFolder) -> tuple[str, ...]:
-    """Move failed trials out of the way (to failed/), so that they are repeated; their names."""
-    failed = [result.trial.id for result in read_results(folder) if result.state != "ok"]
+def set_aside_failed(folder: StudyFolder, results: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
+    """Move failed trials out of the way (to failed/), so that they are repeated; the results that stay."""
+    failed = [result.trial.id for result in results if result.state != "ok"]
     aside = folder.root / "failed"
     for trial_id in failed:
         make_folder(aside)
         number = sum(1 for path in aside.iterdir() if path.name.startswith(f"{trial_id}.")) + 1
         folder.trial(trial_id).rename(aside / f"{trial_id}.{number}")
-    return tuple(failed)
+    return tuple(result for result in results if result.state == "ok")
 
 
 def _trial_folders(folder: StudyFolder) -> list[Path]:
@@ -152,17 +158,46 @@ def _is_marked(trial: Path) -> bool:
         return False
 
 
-def _result(data: Mapping[str, object], path: Path) -> TrialResult:
+def _mark(trial: Path) -> dict[str, object]:
+    """What trial.json says; a ValueError where it is no object."""
+    data = json_of((trial / _COMMIT).read_text(encoding="utf-8"))
+    if not isinstance(data, dict):
+        raise ValueError("it holds no object")
+    return data
+
+
+def _trial_of(data: Mapping[str, object]) -> Trial:
+    """The trial that a commit mark is about; a ValueError where nobody could have run it."""
+    trial = record_from(Trial, data["trial"])
+    if min(trial.point.workers, trial.point.nodes, trial.repeat) < 1:
+        raise ValueError(f"{trial.point.workers} workers on {trial.point.nodes} nodes, repeat {trial.repeat}")
+    return trial
+
+
+def _damaged(data: Mapping[str, object], changed: Sequence[str], *, started: str) -> TrialResult:
+    """A run that is not used: what it left is no longer what was measured."""
+    more = f", and {len(changed) - 1} more" if len(changed) > 1 else ""
+    trial = _trial_of(data)
+    return TrialResult(trial, "damaged", f"{changed[0]}{more}", (), 0.0, started=started)
+
+
+def _result(data: Mapping[str, object], path: Path, *, started: str) -> TrialResult:
+    if changed := what_changed(path, data):
+        return _damaged(data, changed, started=started)
     state, reason, wall_s = data["state"], data["reason"], data["wall_s"]
     if state not in STATES or not isinstance(wall_s, int | float) or not math.isfinite(wall_s):
         raise ValueError(f"state {state!r} after {wall_s!r} s")
+    trial = _trial_of(data)
+    unknown = state == "ok" and "files" not in data
     return TrialResult(
-        trial=record_from(Trial, data["trial"]),
+        trial=trial,
         state=next(known for known in STATES if known == state),
         reason=None if reason is None else str(reason),
-        workers=worker_records(path),
+        workers=written(path).records,
         wall_s=float(wall_s),
         log_tail=str(data.get("log_tail", "")),
         telemetry=telemetry(path),
         script_sha256=str(digest) if (digest := data.get("script_sha256")) else None,
+        started=started,
+        unread=unread(path, workers=trial.point.workers) if unknown else (),
     )

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline.records import Exchange, GradientNorm, Mark, Sample, WorkerRecord
-from paceline.store.json_lines import json_lines
+from paceline.core.json_text import json_of
+from paceline.records import (
+    Communication,
+    GradientNorm,
+    Mark,
+    Pending,
+    Sample,
+    Standing,
+    StandingGroup,
+    WorkerRecord,
+)
+from paceline.store.json_lines import json_lines, unreadable_lines
+from paceline.store.step_graphs import exchanges_of, graphs
 
 __all__ = [
     "Ending",
     "Failure",
     "Heartbeat",
-    "endings",
+    "Written",
+    "ended",
     "failures",
     "heartbeats",
     "look_again",
     "outputs",
     "stacks",
+    "standings",
     "text_tail",
-    "worker_records",
+    "unread",
+    "written",
 ]
 
 _HEARTBEAT = struct.Struct("<QdQQ")
@@ -64,15 +77,25 @@ class Failure:
     oom: bool
 
 
-def worker_records(trial: Path) -> tuple[WorkerRecord, ...]:
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the workers of a trial recorded, and how the scripts of those ended that came to their end."""
+
+    records: tuple[WorkerRecord, ...]
+    endings: tuple[Ending, ...]
+
+
+def written(trial: Path) -> Written:
     """Every worker's samples and manifest, by rank. A worker whose measuring stopped left a manifest only."""
-    records = []
+    records, endings = [], []
     named = {rank for rank, _ in _ranked(trial, "worker-", ".jsonl") + _ranked(trial, "manifest-", ".json")}
     for rank in sorted(named):
         path = trial / f"worker-{rank}.jsonl"
         lines = json_lines(path) if path.exists() else []
         header = next((line for line in lines if line.get("record") == "header"), {})
-        samples = [_sample(line) for line in lines if line.get("record") == "step"]
+        shapes = graphs(lines)
+        alone = header.get("world") == 1
+        samples = [_sample(line, shapes, alone=alone) for line in lines if line.get("record") == "step"]
         manifest = _json_object(trial / f"manifest-{rank}.json")
         world = header.get("world", manifest.get("world", 1))
         steady = tuple(sample for sample in samples if sample is not None)
@@ -87,17 +110,28 @@ def worker_records(trial: Path) -> tuple[WorkerRecord, ...]:
                 gradients=tuple(norm for line in lines if (norm := _gradient(line, consumed)) is not None),
             )
         )
-    return tuple(records)
-
-
-def endings(trial: Path) -> tuple[Ending, ...]:
-    """The `end` record of every worker that wrote one."""
-    found = []
-    for rank, path in _ranked(trial, "worker-", ".jsonl"):
-        for line in json_lines(path):
+        for line in lines:
             if line.get("record") == "end":
-                found.append(Ending(rank, str(line.get("reason")), _whole(line.get("steps")) or 0))
+                endings.append(Ending(rank, str(line.get("reason")), _whole(line.get("steps")) or 0))
+    return Written(tuple(records), tuple(endings))
+
+
+def unread(trial: Path, *, workers: int) -> tuple[str, ...]:
+    """What a trial should have left and is not there, or cannot be read: one sentence each."""
+    found = []
+    for rank in range(workers):
+        path = trial / f"worker-{rank}.jsonl"
+        stopped = bool(_json_object(trial / f"manifest-{rank}.json").get("problems"))
+        if not path.exists() and not stopped:  # a worker whose measuring stopped says so in its manifest
+            found.append(f"{path.name} is missing")
+        if count := unreadable_lines(path):
+            found.append(f"{count} line{'' if count == 1 else 's'} of {path.name} cannot be read")
     return tuple(found)
+
+
+def ended(trial: Path) -> int:
+    """How many workers have come to their end: only then the agent writes its file, all at once."""
+    return len(_ranked(trial, "worker-", ".jsonl"))
 
 
 def failures(trial: Path) -> tuple[Failure, ...]:
@@ -132,6 +166,18 @@ def stacks(trial: Path) -> Mapping[int, str]:
     return {rank: path.read_text(errors="replace") for rank, path in _ranked(trial, "stacks-", ".txt")}
 
 
+def standings(trial: Path) -> tuple[Standing, ...]:
+    """What each worker that did not move waited in, by rank; none of one that could not write."""
+    found = []
+    for rank, path in _ranked(trial, "standing-", ".json"):
+        told = _json_object(path)
+        groups = [_standing_group(group) for group in _list(told.get("groups")) if isinstance(group, Mapping)]
+        call = told.get("call")
+        call = call if isinstance(call, str) else None
+        found.append(Standing(rank, call, _whole(told.get("peer")), tuple(groups)))
+    return tuple(found)
+
+
 def outputs(trial: Path) -> Mapping[int, str]:
     """The end of what each worker printed, by rank."""
     return {rank: text_tail(path) for rank, path in _ranked(trial, "out-", ".log")}
@@ -164,38 +210,68 @@ def _ranked(trial: Path, before: str, after: str) -> list[tuple[int, Path]]:
 
 def _json_object(path: Path) -> dict[str, object]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        value = json_of(path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
-def _sample(line: Mapping[str, object]) -> Sample | None:
+def _standing_group(told: Mapping[str, object]) -> StandingGroup:
+    operations = [_pending(one) for one in _list(told.get("pending")) if isinstance(one, Mapping)]
+    known = sorted((one for one in operations if one is not None), key=lambda one: one.number)
+    ranks = tuple(rank for rank in map(_whole, _list(told.get("ranks"))) if rank is not None)
+    return StandingGroup(str(told.get("name")), ranks, tuple(known))
+
+
+def _pending(told: Mapping[str, object]) -> Pending | None:
+    number = _whole(told.get("number"))
+    return None if number is None else Pending(str(told.get("op")), number, _elements(told.get("sizes")))
+
+
+def _elements(sizes: object) -> int | None:
+    """All numbers in tensors of these shapes."""
+    total = 0
+    for shape in _list(sizes):
+        count = 1
+        for length in _list(shape):
+            if not isinstance(length, int):
+                return None
+            count *= length
+        total += count
+    return total if isinstance(sizes, list) else None
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
+
+
+def _sample(
+    line: Mapping[str, object], shapes: Mapping[int, tuple[Communication, ...]], *, alone: bool
+) -> Sample | None:
     """One `step` record; None for the first step (nothing began it) and for what is not a measurement."""
     k, end_s, step_s = _whole(line.get("k")), _number(line.get("end_s")), _number(line.get("step_s"))
     if k is None or end_s is None or step_s is None:
         return None
-    pairs = line.get("exchanges")
-    exchanges = None
-    if isinstance(pairs, list):
-        exchanges = tuple(
-            Exchange(_number(pair[0]) or 0.0, _number(pair[1]) or 0.0)
-            for pair in pairs
-            if isinstance(pair, list) and len(pair) == 2
-        )
+    seen = exchanges_of(line, shapes)
     return Sample(
         k=k,
         end_s=end_s,
         step_s=step_s,
         input_s=_number(line.get("input_s")),
         optimizer_s=_number(line.get("optimizer_s")),
-        exchanges=exchanges,
+        exchanges=seen.exchanges,
         samples=_whole(line.get("samples")),
-        exchanged_bytes=_whole(line.get("bytes")),
+        exchanged_bytes=_whole(line.get("alone_bytes"))
+        if alone and "alone_bytes" in line
+        else seen.size_bytes,
         backwards=_whole(line.get("backwards")) or 0,
         boundary=line.get("boundary") is True,
         own_s=_number(line.get("own_s")) or 0.0,
         loss=_loss(line.get("loss")),
+        unseen=seen.unseen,
+        forwards=_whole(line.get("forwards")),
+        entered=_whole(line.get("entered")),
+        tokens=_whole(line.get("tokens")),
     )
 
 

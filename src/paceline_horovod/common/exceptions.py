@@ -4,11 +4,18 @@ HorovodInternalError            a collective failed; elastic training restores a
 └── NotAcceptedError            an argument cannot be carried out (also a ValueError)
     └── DuplicateNameError      the name is still in flight
 HostsUpdatedInterrupt           workers came or went; elastic training goes on without restoring
+CommitRefused                   the last commit of an elastic training is not restored, or none can be written
 """
 
 from __future__ import annotations
 
-__all__ = ["DuplicateNameError", "HorovodInternalError", "HostsUpdatedInterrupt", "NotAcceptedError"]
+__all__ = [
+    "CommitRefused",
+    "DuplicateNameError",
+    "HorovodInternalError",
+    "HostsUpdatedInterrupt",
+    "NotAcceptedError",
+]
 
 
 class HorovodInternalError(RuntimeError):
@@ -29,3 +36,7 @@ class HostsUpdatedInterrupt(RuntimeError):
     def __init__(self, skip_sync: bool = False) -> None:
         super().__init__("the set of workers has changed")
         self.skip_sync = skip_sync
+
+
+class CommitRefused(RuntimeError):
+    """A commit, or the folder it lies in, is not what this user's own launch would have left there."""

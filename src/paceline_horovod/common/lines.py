@@ -6,6 +6,7 @@ Who connects proves by a secret, drawn by rank 0 and passed through torch.distri
 from __future__ import annotations
 
 import contextlib
+import hmac
 import selectors
 import socket
 import sys
@@ -21,6 +22,7 @@ __all__ = ["BYE", "Listener", "connect"]
 
 BYE = b"bye\n"
 _CONNECT_S = 60.0
+_GREETING_BYTES = 256  # more than a secret and a rank need
 
 
 def connect(addresses: Sequence[tuple[str, int]], *, secret: str, rank: int) -> socket.socket:
@@ -90,7 +92,11 @@ class Listener:
         if not data:
             self._lose(connection, "has gone: its process ended")
             return
-        *lines, self._partial[connection] = (self._partial[connection] + data).split(b"\n")
+        *lines, rest = (self._partial[connection] + data).split(b"\n")
+        self._partial[connection] = rest
+        if connection not in self._ranks and len(rest) > _GREETING_BYTES:
+            self._lose(connection, "")  # a stranger may not fill our memory
+            return
         for line in lines:
             rank = self._ranks.get(connection)
             if rank is None:
@@ -107,7 +113,7 @@ class Listener:
 
     def _greeted(self, connection: socket.socket, line: bytes) -> bool:
         secret, _, rank = line.decode(errors="replace").partition(" ")
-        if secret != self._secret or not rank.isdigit():
+        if not hmac.compare_digest(secret.encode(), self._secret.encode()) or not rank.isdigit():
             return False
         self._ranks[connection] = int(rank)
         self._connections[int(rank)] = connection

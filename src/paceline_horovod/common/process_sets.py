@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 
 __all__ = ["ProcessSet", "global_process_set"]
 
@@ -10,12 +11,14 @@ __all__ = ["ProcessSet", "global_process_set"]
 class ProcessSet:
     """Some of the ranks. It has an id, and can be used, once it is registered (hvd.init or hvd.add_process_set)."""
 
-    def __init__(self, ranks_or_comm: Sequence[int]) -> None:
-        if not isinstance(ranks_or_comm, (list, tuple, range, set)):
+    def __init__(self, ranks_or_comm: Iterable[int]) -> None:
+        """Of any ranks, in any order: they count from the lowest up."""
+        try:
+            self.ranks: list[int] | None = sorted(operator.index(rank) for rank in ranks_or_comm)
+        except TypeError as problem:
             raise ValueError(
-                f"a process set is made of a list of ranks, not of {type(ranks_or_comm).__name__}"
-            )
-        self.ranks: list[int] | None = sorted(int(rank) for rank in ranks_or_comm)
+                f"a process set is made of ranks, which are whole numbers, not of {ranks_or_comm!r}"
+            ) from problem
         self.process_set_id: int | None = None
         self._own_rank: int | None = None
 

@@ -1,10 +1,11 @@
 """Carry out one matched collective: torch.distributed moves the bytes, this file makes them fit.
 
-    allreduce       post × op(pre × tensor over members); Average divides the sum (integers: towards zero)
+    allreduce       post × op(pre × tensor over members); Average: post / members × sum
     allgather       rows of all members, one below the other; members may bring different numbers of rows
     alltoall        rows for member j go to member j
     reducescatter   allreduce, of which member j keeps its share of the rows; the first ones keep one more
 
+Integers are cut towards zero after pre, on every member, and once at the end; 16-bit floats are scaled in 32 bits.
 Whatever only moves bytes is sent as bytes, so every data type travels. Data types that a backend cannot add
 (bool, 16-bit integers) are added as 32-bit integers.
 """
@@ -98,9 +99,8 @@ def _allreduce(tensors: Sequence[torch.Tensor], request: Request, members: Membe
         wire = _scaled(flat.to(_ADDED_AS.get(flat.dtype, flat.dtype)), request.prescale)
         if wire.numel() and members.size > 1:
             dist.all_reduce(wire, _OPS[request.op], group=members.group)
-        if request.op == "Average" and members.size > 1:
-            wire = _divided(wire, members.size)
-        _write_back(_scaled(wire, request.postscale), same)
+        shares = members.size if request.op == "Average" else 1
+        _write_back(_scaled(wire, request.postscale, shares), same)
 
 
 def _write_back(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
@@ -112,18 +112,15 @@ def _write_back(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
             tensor.copy_(part.view(tensor.shape))
 
 
-def _scaled(tensor: torch.Tensor, factor: float) -> torch.Tensor:
-    if factor == 1.0:
-        return tensor
+def _scaled(tensor: torch.Tensor, factor: float, shares: int = 1) -> torch.Tensor:
+    """The tensor × factor / shares, rounded once: cut after each, 5 × 2 / 3 in integers would be 2 instead of 3."""
     if tensor.is_floating_point() or tensor.is_complex():
-        return tensor.mul_(factor)
-    return tensor.copy_(tensor.double().mul_(factor))
-
-
-def _divided(tensor: torch.Tensor, by: int) -> torch.Tensor:
-    if tensor.is_floating_point() or tensor.is_complex():
-        return tensor.div_(by)
-    return tensor.div_(by, rounding_mode="trunc")
+        if factor == 1.0:
+            return tensor if shares == 1 else tensor.div_(shares)
+        return tensor.mul_(factor / shares)
+    if factor == 1.0:  # doubles do not hold every 64-bit integer
+        return tensor if shares == 1 else tensor.div_(shares, rounding_mode="trunc")
+    return tensor.copy_(tensor.double().mul_(factor).div_(shares))
 
 
 def _adasum(tensor: torch.Tensor, request: Request, members: Members) -> None:

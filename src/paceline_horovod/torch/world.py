@@ -6,7 +6,7 @@ import atexit
 import os
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,7 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] |
         raise ValueError(
             f"init(comm={comm!r}): only all {at.size} ranks can be initialised; use process_sets for a part of them"
         )
+    sets = _distinct(process_sets)
     for name, value in as_environment(at).items():
         os.environ.setdefault(name, value)
     _start_torch(at)
@@ -75,8 +76,8 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] |
         start_timeline(path, mark_cycles=os.environ.get("HOROVOD_TIMELINE_MARK_CYCLES", "0") not in ("", "0"))
     global_process_set.registered(0, ranks=range(at.size), own_rank=at.rank)
     atexit.register(shutdown)
-    for process_set in process_sets if isinstance(process_sets, Sequence) else ():
-        if isinstance(process_set, ProcessSet):
+    for process_set in sets:
+        if process_set != global_process_set:  # which is there already
             add_process_set(process_set)
 
 
@@ -139,7 +140,7 @@ def stop_timeline() -> None:
     world().engine.timeline.close()
 
 
-def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
+def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
     """Register a process set. All ranks must call this, in the same order, also those outside the set."""
     here = world()
     wanted = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
@@ -166,6 +167,17 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     here.process_sets = [one for one in here.process_sets if one is not process_set]
     process_set.removed()
     return True
+
+
+def _distinct(process_sets: Sequence[ProcessSet] | str | None) -> list[ProcessSet]:
+    """Those given to init; Horovod's word "dynamic" means that others come later, as they always may here."""
+    if process_sets is None or isinstance(process_sets, str):
+        return []
+    sets = [one if isinstance(one, ProcessSet) else ProcessSet(one) for one in process_sets]
+    for i, one in enumerate(sets):
+        if one in sets[:i]:
+            raise ValueError(f"init(process_sets=…): the ranks {one.ranks} are given twice")
+    return sets
 
 
 def _start_torch(at: Place) -> None:

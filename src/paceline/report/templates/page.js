@@ -116,11 +116,29 @@
     document.querySelectorAll("[data-figure]").forEach((chart) => seen.observe(chart));
   };
 
-  // inside the live frame: say how far down the reader is, and go there again when told
+  // a link to a folded part opens it, in browsers that do not do so by themselves
+  const unfold = () => {
+    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let part = target && target.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+    if (target) target.scrollIntoView();
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
+
+  // inside the live frame: say how far down the reader is and what is open, and go there again when told
   if (window.parent !== window) {
-    addEventListener("scroll", () => window.parent.postMessage({ scroll: window.scrollY }, "*"), { passive: true });
+    const parts = [...document.querySelectorAll("details")];
+    const place = () => {
+      const open = parts.flatMap((part, i) => part.open ? [i] : []);
+      window.parent.postMessage({ scroll: window.scrollY, open }, "*");
+    };
+    addEventListener("scroll", place, { passive: true });
+    parts.forEach((part) => part.addEventListener("toggle", place));
     addEventListener("message", (event) => {
-      if (event.source === window.parent && Number.isFinite(event.data?.scroll)) window.scrollTo(0, event.data.scroll);
+      if (event.source !== window.parent || !Number.isFinite(event.data?.scroll)) return;
+      const open = new Set(Array.isArray(event.data.open) ? event.data.open : []);
+      parts.forEach((part, i) => { if (open.has(i)) part.open = true; });
+      window.scrollTo(0, event.data.scroll);
     });
   }
 

@@ -3,11 +3,11 @@
   const { study, page } = document.body.dataset;
   const where = new URLSearchParams(study ? { study, page } : { page });
   const list = document.getElementById("list"), said = document.getElementById("said");
-  let frame = document.querySelector("iframe"), version = Number(document.body.dataset.version), scroll = 0;
+  let frame = document.querySelector("iframe"), version = Number(document.body.dataset.version), scroll = 0, open = [];
 
   // the report has no origin of its own to be asked, so it tells how far down its reader is
   addEventListener("message", (event) => {
-    if (frame && event.source === frame.contentWindow && Number.isFinite(event.data?.scroll)) scroll = event.data.scroll;
+    if (frame && event.source === frame.contentWindow && Number.isFinite(event.data?.scroll)) ({ scroll, open = [] } = event.data);
   });
 
   // the new report is made ready behind the old one, and then takes its place where the reader was
@@ -17,7 +17,7 @@
     next.classList.add("coming");
     next.src = `report?${new URLSearchParams({ study, version })}`;
     next.addEventListener("load", () => {
-      next.contentWindow.postMessage({ scroll }, "*");
+      next.contentWindow.postMessage({ scroll, open }, "*");
       const before = frame;
       frame = next;
       next.classList.remove("coming");

@@ -8,11 +8,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from paceline_horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from paceline_horovod.torch import world
-from paceline_horovod.torch.elastic.state import commit_file
+from paceline_horovod.torch.elastic import commit
 
 __all__ = ["run"]
 
@@ -26,10 +24,14 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(func)
     def elastic(state: Any, *args: Any, **kwargs: Any) -> Any:
         world.init()
-        path = commit_file()
         again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0
-        if again and world.rank() == 0 and path.exists():
-            state.load(torch.load(path, weights_only=False))
+        first = world.rank() == 0 and commit.may_restart()
+        if first and again:
+            committed = commit.read()
+            if committed is not None:
+                state.load(committed)
+        elif first:
+            commit.discard()  # an earlier launch of the same name may have left one
         state.sync()
         if again:
             state.on_reset()
@@ -38,8 +40,8 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
         except (HorovodInternalError, HostsUpdatedInterrupt) as problem:
             sys.stderr.write(f"paceline-horovod: rank {world.rank()} ends to be started again: {problem}\n")
             raise
-        if world.rank() == 0:
-            path.unlink(missing_ok=True)
+        if first:
+            commit.discard()
         return result
 
     return elastic

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import copy
-import io
-import os
-import tempfile
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from paceline_horovod.torch import world
+from paceline_horovod.torch.elastic.commit import may_restart, write
+from paceline_horovod.torch.elastic.plain import plain
 from paceline_horovod.torch.elastic.sampler import ElasticSampler
 from paceline_horovod.torch.functions import (
     allgather_object,
@@ -21,20 +19,11 @@ from paceline_horovod.torch.functions import (
     broadcast_parameters,
 )
 
-__all__ = ["ObjectState", "TorchState", "commit_file"]
-
-
-def commit_file() -> Path:
-    """Where this training's commit lies: the same file for all restarts of one launch."""
-    folder = os.environ.get("PACELINE_HOROVOD_STATE")
-    launch = os.environ.get("TORCHELASTIC_RUN_ID", "alone")
-    if folder:
-        return Path(folder) / f"commit-{launch}.pt"
-    return Path(tempfile.gettempdir()) / f"paceline-horovod-{launch}-{os.getppid()}.pt"
+__all__ = ["ObjectState", "TorchState"]
 
 
 class ObjectState:
-    """Plain values as attributes: state.epoch, state.batch. They must be picklable."""
+    """Plain values as attributes: state.epoch, state.batch. plain.py says what a commit can hold."""
 
     def __init__(self, **values: Any) -> None:
         self._values = list(values)
@@ -53,11 +42,14 @@ class ObjectState:
             callback()
 
     def commit(self) -> None:
-        """Remember the state, so that a restart goes on from here. All ranks call it; rank 0 writes the file."""
+        """Remember the state, so that a restart goes on from here. All ranks call it; rank 0 writes the file.
+
+        Where the launcher restarts nothing, nobody would read a file, and none is written."""
         self.save()
-        everything = self._for_everybody()
-        if world.rank() == 0:
-            write_commit(everything)
+        if may_restart():
+            everything = plain(self._for_everybody())
+            if world.rank() == 0:
+                write(everything)
 
     def _for_everybody(self) -> dict[str, Any]:
         """What a restart with other workers needs of the saved state."""
@@ -134,16 +126,6 @@ class TorchState(ObjectState):
         """The saved state, in which samplers know what any rank has processed; here each goes on with its own."""
         samplers = {n: v for n, v in self._stateful.items() if isinstance(v, ElasticSampler)}
         return {**self._saved, **{name: _shared_state(sampler) for name, sampler in samplers.items()}}
-
-
-def write_commit(saved: dict[str, Any]) -> None:
-    """Whole or not at all: a worker killed while writing leaves the commit before."""
-    path = commit_file()
-    buffer = io.BytesIO()
-    torch.save(saved, buffer)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_bytes(buffer.getvalue())
-    os.replace(part, path)
 
 
 def _shared_state(sampler: ElasticSampler) -> dict[str, Any]:

@@ -1,0 +1,4 @@
+"""Options that verbs share, and what they become.
+
+No output.
+"""

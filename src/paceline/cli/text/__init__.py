@@ -1,0 +1,4 @@
+"""What is shown on a terminal, as text.
+
+No options, no decisions.
+"""

@@ -1,0 +1,4 @@
+"""`horovod run`: workers on several hosts over ssh.
+
+The API that scripts import is the package paceline_horovod.
+"""
