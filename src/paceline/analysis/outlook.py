@@ -169,7 +169,7 @@ def _series(
             law, projected, epochs=epochs, prices=ask.prices, cores=_cores(cluster), failed=failed
         )
         choice = _decision(law, projected, epochs, ask, advice)
-    advice = tuple(replace(r, text=which + r.text) for r in advice)
+        advice = tuple(replace(r, series="" if alone else name) for r in advice)
     return Outlook(
         fit=_fit_record(law, everything, cluster, ask, projected, which=which),
         projections=projected,

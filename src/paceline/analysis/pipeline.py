@@ -132,5 +132,5 @@ def _refused(finding: Finding, profiles: Sequence[Profile]) -> Refusal:
         2 * largest,
         "unsound",
         f"the measurements are not those of one training: {finding.text}",
-        finding.hint or "mend the script, then measure again",
+        finding.following or "mend the script, then measure again",
     )

@@ -36,7 +36,7 @@ def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
             "even on an idle machine",
             value=float(n),
             threshold=float(FEWEST_LAUNCHES),
-            hint=f"paceline study STUDY --repeats {FEWEST_LAUNCHES + 2}",
+            command=f"paceline study STUDY --repeats {FEWEST_LAUNCHES + 2}",
             point=point.id,
         )
     step = profile.step_s

@@ -114,7 +114,7 @@ def judged(folder: StudyFolder, study: Study, plan: Plan, facts: Sequence[Facts]
         if finding is not stops:
             _say_finding(finding)
     if stops is not None:
-        raise PacelineError(f"nothing was started: {stops.text}", hint=stops.hint)
+        raise PacelineError(f"nothing was started: {stops.text}", hint=stops.following)
     return {point: finding.message for point, finding in refused.items()}
 
 
@@ -146,7 +146,7 @@ def refusal_of(
 
 
 def _say_finding(finding: Finding) -> None:
-    hint = f"\n  try: {finding.hint}" if finding.hint else ""
+    hint = f"\n  try: {finding.following}" if finding.following else ""
     _say(f"preflight {finding.level}: {finding.text}{hint}")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from paceline.core.units import percent_text, workers_text
+from paceline.core.words import capital
 from paceline.decide.sentence import close_counts_text, one_count_text
 from paceline.measure.bottleneck import bottleneck
 from paceline.measure.comparable import SUPERLINEAR_RATIO, incomparable
@@ -126,11 +127,17 @@ def _concerns(finding: Finding, series: Series) -> bool:
 
 
 def _from_finding(finding: Finding) -> Reason:
-    return Reason(finding.id, _sentence(finding.message), _sentence(finding.hint) if finding.hint else None)
+    return Reason(finding.id, _sentence(finding.message), _cure(finding))
+
+
+def _cure(finding: Finding) -> str | None:
+    if finding.command is None:
+        return _sentence(finding.hint) if finding.hint else None
+    return f"{capital(finding.hint)}: {finding.command}" if finding.hint else finding.command
 
 
 def _sentence(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}."
+    return f"{capital(words)}."
 
 
 def _impossible(series: Series, profile: Profile) -> Reason:

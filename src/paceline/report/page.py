@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from paceline.core.errors import PacelineError
-from paceline.core.words import LEVELS
+from paceline.core.words import LEVELS, capital
 from paceline.decide.sentence import verdict_sentences
 from paceline.records import Analysis, Failure, Finding, Line
 from paceline.report.advice import Advice, advice
@@ -27,7 +27,7 @@ from paceline.report.commands import with_commands
 from paceline.report.document import Figure, Section, Spec, Table
 from paceline.report.escape import visible
 from paceline.report.lead import Tile, lead_figures, tiles
-from paceline.report.sections import opening, sections, title
+from paceline.report.sections import sections, title
 from paceline.report.tables.answers import source_table
 from paceline.report.tables.definitions import DEFINITIONS
 from paceline.report.tables.grid_text import csv_of, latex_of, markdown_of
@@ -74,7 +74,7 @@ class _Kind:
     id: str
     shown: tuple[Finding, ...]
     left: int
-    hints: tuple[str, ...]
+    hints: tuple[tuple[str | None, str | None], ...]  # a command, what it is for or words alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def page(studies: Sequence[tuple[str, Analysis]]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["visible"] = visible
-    environment.filters["opening"] = opening
+    environment.filters["capital"] = capital
     environment.globals["level_names"] = LEVELS
     return environment.get_template("page.html").render(
         title=" · ".join(study.name for study in shown),
@@ -168,7 +168,7 @@ def _level(level: str, analysis: Analysis) -> _Level:
 
 
 def _kind(name: str, found: Sequence[Finding]) -> _Kind:
-    hints = dict.fromkeys(finding.hint for finding in found if finding.hint)
+    hints = dict.fromkeys((one.command, one.hint) for one in found if one.following)
     left = max(0, len(found) - _MOST_OF_A_KIND)
     return _Kind(name, tuple(found[:_MOST_OF_A_KIND]), left, tuple(hints))
 

@@ -20,7 +20,7 @@ from paceline.report.document import Figure, Section, Table
 from paceline.report.tables import answers as answer_tables
 from paceline.report.tables import measured as tables
 
-__all__ = ["opening", "sections", "sections_in_words", "title"]
+__all__ = ["sections", "sections_in_words", "title"]
 
 _ABOUT_EXCHANGE = ("link-spec", "link-below-spec", "backends-compared", "losses-agree", "losses-differ")
 _T = TypeVar("_T", Figure, Table)
@@ -94,17 +94,10 @@ def sections_in_words(analysis: Analysis) -> tuple[Section, ...]:
     return tuple(section for section in sections(analysis) if section.sentences or section.tables)
 
 
-def opening(text: str) -> str:
-    """A sentence begins with a capital, unless with a name: of a point, a setting (`fp32: 2 workers`), a metric."""
-    first = text.split(" ")[0]
-    named = first.endswith(":") or any(letter.isdigit() or letter == "_" for letter in first)
-    return text if named else text[:1].upper() + text[1:]
-
-
 def _said(analysis: Analysis, kinds: tuple[str, ...]) -> tuple[str, ...]:
     """What findings of these kinds say, where a section has need of it."""
-    found = [f.text for f in analysis.findings if f.id in kinds]
-    return tuple(f"{opening(text)}." for text in dict.fromkeys(found))
+    found = [f.sentence for f in analysis.findings if f.id in kinds]
+    return tuple(f"{text}." for text in dict.fromkeys(found))
 
 
 def _fit_sentences(fit: Fit | None) -> tuple[str, ...]:

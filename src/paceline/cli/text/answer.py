@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from paceline.analysis.json_file import analysis_data
@@ -23,6 +22,7 @@ from paceline.data import shipped
 from paceline.decide.sentence import verdict_text
 from paceline.links.probed import Probed
 from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
+from paceline.report.commands import filled
 from paceline.store.paths import StudyFolder
 from paceline.store.preflight_file import preflight_findings_of
 from paceline.store.trial_files import read_results
@@ -37,7 +37,6 @@ _COLOURS = {"use": 32, "stay": 32, "undecided": 33, "no_answer": 31}
 _OPTIONAL = ("state", "runs", "memory", "samples/s", "data wait", "tokens/s", "comm wait")
 _NAMES = 4  # of points that share a finding
 _LEGEND = "comm wait: share of a step spent waiting for the network and the slowest worker"
-_PLACE = re.compile(r"\bSTUDY\b")  # in a hint: this study
 _COLUMNS = (
     "workers", "batch", "step ms", "samples/s", "speed-up", "efficiency",
     "comm wait", "data wait", "memory", "runs", "state",
@@ -96,17 +95,17 @@ def analysis_text(analysis: Analysis, *, folder: Path, width: int | None = None,
     if "comm wait" in table and any(profile.exposed_s for profile in analysis.points):
         parts += [*fitted(_LEGEND, width)]
     name = shlex.quote(str(folder))
-    if outlook := list(_outlook(analysis)):
-        parts += ["", *_fitted(outlook, width)]
+    if outlook := list(_outlook(analysis, width)):
+        parts += ["", *outlook]
     if analysis.findings:
-        parts += ["", *_fitted(_most_important(analysis, name, brief=brief), width)]
+        parts += ["", *_most_important(analysis, name, brief=brief, width=width)]
     if analysis.answers:
         parts += ["", *answer_lines(analysis, width=width)]
     parts += ["", f"Study: {folder}    again: paceline show {name}"]
     return "\n".join(parts)
 
 
-def _most_important(analysis: Analysis, folder: str, *, brief: bool) -> Iterator[str]:
+def _most_important(analysis: Analysis, folder: str, *, brief: bool, width: int | None) -> Iterator[str]:
     """All findings, or those of the first three kinds with how many kinds are left."""
     findings = analysis.findings
     kinds = list(
@@ -114,41 +113,47 @@ def _most_important(analysis: Analysis, folder: str, *, brief: bool) -> Iterator
     )
     shown = kinds[:_KINDS] if brief else kinds
     yield from finding_lines(
-        [f for kind in shown for f in findings if (f.level, f.id) == kind], folder=folder
+        [f for kind in shown for f in findings if (f.level, f.id) == kind], folder=folder, width=width
     )
     if left := len(kinds) - len(shown):
         yield f"       … and {left} more: paceline show {folder} --all"
 
 
-def _outlook(analysis: Analysis) -> Iterator[str]:
+def _outlook(analysis: Analysis, width: int | None) -> Iterator[str]:
     """What follows for workers that were not measured, in three lines; --json and the report have all of it."""
     advice = {recommendation.goal: recommendation for recommendation in analysis.recommendations}
     for rule in (r for r in analysis.recommendations if r.goal == "lr-rule"):
-        yield f"advice {rule.text} ({rule.condition})"
+        yield from _fitted(f"advice {rule.text} ({rule.condition})", width)
     if (knee := advice.get("knee")) is not None and analysis.projections:
         how = "measured" if knee.measured else "predicted, if every worker gets its own device"
-        yield f"advice {knee.sentences} ({how})"
+        yield from _fitted(f"advice {knee.sentences} ({how})", width)
     refused = [refusal for refusal in analysis.refusals if refusal.rule != "wide-interval"]
     if refused:
         counts = units.counts_text(refusal.workers for refusal in refused)
-        yield f"no prediction for {counts} workers: {refused[0].reason} [{refused[0].rule}]"
+        reason = f"{refused[0].reason} [{refused[0].rule}]"
+        yield from _fitted(f"no prediction for {counts} workers: {reason}", width)
     if (following := advice.get("next-measurement")) is not None:
-        yield f"       next: measure {following.sentences}"
+        yield from _next(f"measure {following.sentences}", width)
     elif refused:
-        yield f"       next: {refused[0].would_help}"
+        yield from _next(refused[0].would_help, width)
 
 
-def finding_lines(findings: Sequence[Finding], *, folder: str) -> Iterator[str]:
-    """Findings of one kind together, the first two in full, and what to do about them once."""
+def finding_lines(findings: Sequence[Finding], *, folder: str, width: int | None = None) -> Iterator[str]:
+    """Findings of one kind together, the first two in full, and what to do about them once.
+
+    A command to copy is left in one piece, however narrow the terminal.
+    """
     kinds = dict.fromkeys((finding.level, finding.id) for finding in findings)
     for level, kind in kinds:
         same = [finding for finding in findings if (finding.level, finding.id) == (level, kind)]
         said = _said_once(same)
-        yield from (f"{LEVELS[level]:<7}  {text} [{kind}]" for text in list(said)[:_SHOWN])
+        for text in list(said)[:_SHOWN]:
+            yield from _fitted(f"{LEVELS[level]:<7}  {text} [{kind}]", width)
         if (more := sum(list(said.values())[_SHOWN:])) > 0:
             yield f"       … and at {more} more setting{'s' if more > 1 else ''} (--json shows all)"
-        hints = dict.fromkeys(finding.hint for finding in same[:_SHOWN] if finding.hint)
-        yield from (f"       next: {_PLACE.sub(lambda _: folder, hint)}" for hint in hints)
+        hints = dict.fromkeys((f.command is None, f.following) for f in same[:_SHOWN] if f.following)
+        for words, following in hints:
+            yield from _next(filled(following, folder), width if words else None)
 
 
 def _said_once(findings: Sequence[Finding]) -> dict[str, int]:
@@ -166,13 +171,13 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(shown)}{more}"
 
 
-def _fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
-    """Lines with a mark of seven columns before them; a command to copy is left in one piece."""
-    for line in lines:
-        if line.lstrip().startswith("next: paceline "):
-            yield line
-        else:
-            yield from fitted(line, width, indent=13 if line.lstrip().startswith("next: ") else 7)
+def _fitted(line: str, width: int | None) -> Iterator[str]:
+    """A line with a mark of seven columns before it."""
+    return fitted(line, width, indent=7)
+
+
+def _next(what: str, width: int | None) -> Iterator[str]:
+    return fitted(f"       next: {what}", width, indent=13)
 
 
 def _table(points: tuple[Profile, ...], *, width: int | None, brief: bool) -> str:

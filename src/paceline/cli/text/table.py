@@ -61,8 +61,7 @@ def answers_text(analysis: Analysis) -> list[str]:
         parts += ["", "Advice:", advice_text(analysis.recommendations)]
     if analysis.findings:
         parts.append("")
-        for line in finding_lines(with_commands(analysis).findings, folder="STUDY"):
-            parts += _wrapped(line, indent=7)
+        parts += finding_lines(with_commands(analysis).findings, folder="STUDY", width=_WIDTH)
     return parts
 
 

@@ -262,10 +262,10 @@ def _judged(
     findings = preflight_findings(as_study, facts)
     for finding in findings:
         if finding.level == "void":
-            raise PacelineError(f"nothing was started: {finding.message}", hint=finding.hint)
+            raise PacelineError(f"nothing was started: {finding.message}", hint=finding.following)
         _say(
             f"preflight {finding.level}: {finding.message}"
-            + (f"\n  try: {finding.hint}" if finding.hint else "")
+            + (f"\n  try: {finding.following}" if finding.following else "")
         )
     return tuple(finding.message for finding in findings if finding.level == "doubt")
 
