@@ -11,13 +11,14 @@ from paceline.analysis.question import Ask
 from paceline.analysis.table import table_analysis
 from paceline.cli.main import exit_code
 from paceline.cli.verbs.advise import advise
-from paceline.cli.verbs.analyze import analyze, prices_of
+from paceline.cli.verbs.analyze import analyze
 from paceline.cli.verbs.project import project
 from paceline.core.errors import UsageError
 from paceline.data import shipped
 from paceline.decide.recommend import Prices
 from paceline.predict.baselines import baseline_times, held_out_error
 from paceline.predict.reliability import Checkpointing, checkpoint_interval_s, failure_rate, goodput_ratio
+from paceline.source.declared import prices_of
 from paceline.table.read import read_table
 
 _GOOD = "workers,job_s\n1,8000\n2,4100\n4,2200\n8,1250\n"

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import NoReturn
 
 from paceline.analysis.json_file import analysis_data
-from paceline.cli.text.answer import analysis_of_folder, print_analysis
+from paceline.cli.text.answer import print_analysis
 from paceline.cli.text.plan import print_plan
 from paceline.cli.text.progress import progress_listener
 from paceline.core.errors import Interrupted, NothingMeasured
@@ -23,6 +23,7 @@ from paceline.run.clock import SystemClock
 from paceline.run.missing import to_keep
 from paceline.run.study import run_study
 from paceline.run.trial import Bench
+from paceline.source.study import analysis_of_folder
 from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
 
@@ -62,7 +63,7 @@ def finish(folder: StudyFolder, study: Study, results: Sequence[TrialResult], *,
     analysis = analysis_of_folder(folder, study, results=results)
     write_json(folder.analysis_json, analysis_data(analysis))
     print_analysis(analysis, folder=folder, json=json)
-    from paceline.cli.verbs.report import report_beside  # here: --help and plan need no renderer
+    from paceline.cli.verbs.report import report_beside
 
     report_beside(folder, analysis)
     return analysis

@@ -7,27 +7,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from paceline.analysis.json_file import analysis_data
-from paceline.analysis.question import Ask, Cluster
-from paceline.analysis.study import study_analysis
-from paceline.cli.probed import probed_in
-from paceline.cli.source import source_of
 from paceline.cli.text.accuracy import comparison_lines
 from paceline.cli.text.plan import print_json
-from paceline.cli.text.recipe import answer_lines, recipe_of
+from paceline.cli.text.recipe import answer_lines
 from paceline.cli.text.terminal import bold, fitted, folded_table, narrowed, terminal_width
 from paceline.core import units
 from paceline.core.stats import scaled
 from paceline.core.words import LEVELS
-from paceline.data import shipped
 from paceline.decide.sentence import verdict_text
-from paceline.links.probed import Probed
-from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
+from paceline.records import Analysis, Estimate, Finding, Profile
 from paceline.report.commands import filled
 from paceline.store.paths import StudyFolder
-from paceline.store.preflight_file import preflight_findings_of
-from paceline.store.trial_files import read_results
 
-__all__ = ["analysis_of_folder", "analysis_text", "finding_lines", "print_analysis"]
+__all__ = ["analysis_text", "finding_lines", "print_analysis"]
 
 _SHOWN = 2
 _KINDS = 3  # of findings, at the end of a study
@@ -41,37 +33,6 @@ _COLUMNS = (
     "workers", "batch", "step ms", "samples/s", "speed-up", "efficiency",
     "comm wait", "data wait", "memory", "runs", "state",
 )  # fmt: skip
-
-
-def analysis_of_folder(
-    folder: StudyFolder,
-    study: Study,
-    *,
-    ask: Ask | None = None,
-    cluster: Cluster | None = None,
-    results: Sequence[TrialResult] | None = None,
-    probed: Probed | None = None,
-    said: Sequence[Finding] = (),
-) -> Analysis:
-    """Everything that the complete trials say, and what follows for what is asked, computed anew.
-
-    `results`: the trials, where they have been read already. `probed`: for a study that has no probes of its own.
-    `said`: what else is to be said of it.
-    """
-    if results is None:
-        results = read_results(folder)
-    own = probed_in(folder, cluster)
-    return study_analysis(
-        study,
-        results,
-        source_of(folder, study, results),
-        ask=ask,
-        cluster=cluster,
-        said=(*preflight_findings_of(folder), *said),
-        probed=own if own.links or probed is None else probed,
-        recipe=recipe_of(study),
-        gpus=shipped("gpus"),
-    )
 
 
 def print_analysis(analysis: Analysis, *, folder: StudyFolder, json: bool, everything: bool = False) -> None:

@@ -35,9 +35,14 @@ _UNKNOWN = "–"
 _KINDS: tuple[TimeKind, ...] = ("step", "epoch", "job", "sample")
 
 
-def table_text(analysis: Analysis, understood: Sequence[str]) -> str:
+def table_text(analysis: Analysis) -> str:
     """The whole answer."""
-    parts = [*_wrapped("Understood: " + "; ".join(understood), indent=2), ""] if understood else []
+    understood = analysis.source.get("understood")
+    parts = (
+        [*_wrapped("Understood: " + "; ".join(understood), indent=2), ""]
+        if isinstance(understood, list)
+        else []
+    )
     named = analysis.source.get("time_kind", "step")
     kind: TimeKind = next((known for known in _KINDS if known == named), "step")
     parts += [*_wrapped(verdict_text(analysis.verdict)), "", _points(analysis.points, kind)]

@@ -16,7 +16,6 @@ import typer
 
 from paceline.cli.gather import JOIN_WAIT_S, Join, JoinWait, assembled, opened, say_ways
 from paceline.cli.options.probe import Asked, orders_of
-from paceline.cli.probed import brought_together
 from paceline.cli.slurm.allocation import launcher_here, nodes_seen
 from paceline.cli.slurm.options import inside_allocation
 from paceline.cli.text.answer import finding_lines
@@ -40,6 +39,7 @@ from paceline.predict.jitter import jitter_rows
 from paceline.records import Allocation, Probe, Study, Workload
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
+from paceline.source.probes import brought_together
 from paceline.store.atomic import make_folder, write_json
 from paceline.store.lock import locked
 from paceline.store.paths import StudyFolder

@@ -13,10 +13,8 @@ from typing import Annotated
 import typer
 
 from paceline.analysis.cluster import price_from
-from paceline.analysis.json_file import analysis_from
 from paceline.analysis.question import Ask
 from paceline.core.errors import StudyError, UsageError
-from paceline.core.json_text import json_of
 from paceline.decide.options import planned
 from paceline.records import Analysis
 from paceline.report.charts import draw
@@ -28,11 +26,11 @@ from paceline.report.handin.proposal import proposal_latex, proposal_text
 from paceline.report.handin.text import text_report
 from paceline.report.page import page
 from paceline.report.sections import sections
+from paceline.source.anything import analysis_at
 from paceline.store.atomic import make_folder, write_bytes, write_text
 from paceline.store.paths import StudyFolder
-from paceline.store.study_file import read_study
 
-__all__ = ["read_analysis", "report", "report_beside"]
+__all__ = ["report", "report_beside"]
 
 _PAGE = "report.html"
 Studies = Sequence[tuple[str, Analysis]]
@@ -88,7 +86,7 @@ def report(
     if samples is not None and epochs is not None:
         raise UsageError("--samples and --epochs both say how long a training is", hint="give one of them")
     ask = Ask() if price is None else Ask(prices=price_from(price))
-    found = [(source, _analysis_at(source, ask)) for source in sources]
+    found = [(source, analysis_at(source, ask=ask)) for source in sources]
     if samples is not None or epochs is not None or trainings > 1:
         plan = partial(_with_plan, samples=samples, epochs=epochs, trainings=trainings)
         found = [(source, plan(source, analysis)) for source, analysis in found]
@@ -178,39 +176,6 @@ def _printed(form: str, studies: Studies, figures: Path | None) -> str:
     return "\n".join(
         render(analysis, figures=folder) for (_, analysis), folder in zip(studies, folders, strict=True)
     )
-
-
-def _analysis_at(path: Path, ask: Ask) -> Analysis:
-    if (path / "study.toml").exists():
-        from paceline.cli.text.answer import analysis_of_folder
-
-        folder = StudyFolder(path)
-        return analysis_of_folder(folder, read_study(folder.study_toml), ask=ask)
-    if path.is_dir() and not (path / "analysis.json").exists():
-        raise StudyError(
-            f"there is no study at {path}", hint="name a study folder, an analysis.json or a table"
-        )
-    if path.is_dir() or path.suffix == ".json":
-        if ask != Ask():
-            raise UsageError(
-                f"{path} holds answers without a price",
-                hint="name the study or the table that they come from",
-            )
-        return read_analysis(path / "analysis.json" if path.is_dir() else path)
-    from paceline.cli.verbs.analyze import analysis_of
-
-    return analysis_of(path, ask=ask, cluster=None)[0]
-
-
-def read_analysis(path: Path) -> Analysis:
-    """The Analysis in this file."""
-    try:
-        data = json_of(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise StudyError(f"{path} cannot be read: {problem}", hint="name a study folder") from None
-    if not isinstance(data, dict):
-        raise StudyError(f"{path} is not an analysis", hint="name a study folder")
-    return analysis_from(data)
 
 
 def named(found: Sequence[tuple[Path, Analysis]]) -> Studies:

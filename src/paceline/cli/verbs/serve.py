@@ -13,13 +13,13 @@ from typing import Annotated
 import typer
 
 from paceline import __version__
-from paceline.cli.text.answer import analysis_of_folder
-from paceline.cli.verbs.report import read_analysis
 from paceline.core.errors import PacelineError, StudyError, UsageError
 from paceline.records import Analysis, Finding, Reason, TrialResult, Verdict
 from paceline.report.charts import draw
 from paceline.report.page import page
 from paceline.serve.folders import confined, studies_under
+from paceline.source.anything import read_analysis
+from paceline.source.study import analysis_of_folder
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import read_study
 from paceline.store.trial_files import read_result
