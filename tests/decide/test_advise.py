@@ -221,7 +221,7 @@ def test_analyze_project_and_advise_speak(tmp_path: Path, capsys):
     table.write_text("workers,per_worker_batch,step_s,params\n1,32,0.096,11000000\n2,32,0.106,11000000\n")
     cluster.write_text('[cluster]\nworkers_per_node = 4\n[links.between]\nkind = "tcp"\ngbit_per_s = 25\n')
     analyze(table)
-    assert "Understood: 'workers': number of workers" in capsys.readouterr().out
+    assert "Understood:\n  'workers': number of workers" in capsys.readouterr().out
     project(table, workers="8,512", cluster=cluster, what_if=["link=2x"])
     text = capsys.readouterr().out
     assert "What if: link=2x" in text

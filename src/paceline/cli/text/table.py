@@ -38,11 +38,10 @@ _KINDS: tuple[TimeKind, ...] = ("step", "epoch", "job", "sample")
 def table_text(analysis: Analysis) -> str:
     """The whole answer."""
     understood = analysis.source.get("understood")
-    parts = (
-        [*_wrapped("Understood: " + "; ".join(understood), indent=2), ""]
-        if isinstance(understood, list)
-        else []
-    )
+    parts = ["Understood:"] if understood else []
+    for column in understood if isinstance(understood, list) else ():
+        parts += _wrapped(f"  {column}", indent=4)
+    parts += [""] if understood else []
     named = analysis.source.get("time_kind", "step")
     kind: TimeKind = next((known for known in _KINDS if known == named), "step")
     parts += [*_wrapped(verdict_text(analysis.verdict)), "", _points(analysis.points, kind)]
