@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -21,13 +22,22 @@ from paceline.launch.local import LocalLauncher
 from paceline.records import Analysis, Plan, Study, TrialResult
 from paceline.run.clock import SystemClock
 from paceline.run.missing import to_keep
-from paceline.run.study import run_study
+from paceline.run.study import Measured, run_study
 from paceline.run.trial import Bench
 from paceline.source.study import analysis_of_folder
 from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
 
-__all__ = ["bench_of", "finish", "measure", "python_of", "refuse_no_answer", "terminated_like_interrupted"]
+__all__ = [
+    "bench_of",
+    "finish",
+    "measure",
+    "python_of",
+    "refuse_no_answer",
+    "run",
+    "say_why_it_stopped",
+    "terminated_like_interrupted",
+]
 
 
 def measure(
@@ -41,13 +51,46 @@ def measure(
     json: bool,
 ) -> None:
     """Run what is missing beyond the results that the folder held, and say what the study says then."""
+    measured = run(folder, study, plan, held=held, bench=bench, retry_failed=retry_failed)
+    analysis = finish(folder, study, measured.results, json=json)
+    say_why_it_stopped(folder, measured)
+    refuse_no_answer(folder, analysis)
+
+
+def run(
+    folder: StudyFolder,
+    study: Study,
+    plan: Plan,
+    *,
+    held: Sequence[TrialResult],
+    bench: Bench,
+    retry_failed: bool,
+) -> Measured:
+    """Run what is missing, with the plan and the progress on stderr."""
     kept = to_keep(held, retry_failed=retry_failed)
     print_plan(folder, study, plan, results=kept, bench=bench, file=sys.stderr)
     with terminated_like_interrupted(), progress_listener(study) as listener:
-        measured = run_study(
+        return run_study(
             folder, study, plan, bench=bench, listener=listener, known=held, retry_failed=retry_failed
         )
-    analysis = finish(folder, study, measured.results, json=json)
+
+
+def finish(
+    folder: StudyFolder, study: Study, results: Sequence[TrialResult], *, json: bool | None
+) -> Analysis:
+    """Analyse what is there, write what is derived from it, and print it: as text, as JSON, or (None) not at all."""
+    analysis = analysis_of_folder(folder, study, results=results)
+    write_json(folder.analysis_json, analysis_data(analysis))
+    if json is not None:
+        print_analysis(analysis, folder=folder, json=json)
+    from paceline.cli.verbs.report import report_beside  # here: --help and plan need no renderer
+
+    report_beside(folder, analysis)
+    return analysis
+
+
+def say_why_it_stopped(folder: StudyFolder, measured: Measured) -> None:
+    """Interrupted, where somebody stopped it; a line, where an allowance did."""
     if measured.interrupted:
         raise Interrupted(
             "stopped; every complete run is kept",
@@ -55,18 +98,6 @@ def measure(
         )
     if measured.stopped is not None:
         print(f"stopped {measured.stopped}", file=sys.stderr)
-    refuse_no_answer(folder, analysis)
-
-
-def finish(folder: StudyFolder, study: Study, results: Sequence[TrialResult], *, json: bool) -> Analysis:
-    """Analyse what is there, write what is derived from it, and print it. The one place where a study ends."""
-    analysis = analysis_of_folder(folder, study, results=results)
-    write_json(folder.analysis_json, analysis_data(analysis))
-    print_analysis(analysis, folder=folder, json=json)
-    from paceline.cli.verbs.report import report_beside
-
-    report_beside(folder, analysis)
-    return analysis
 
 
 def refuse_no_answer(folder: StudyFolder, analysis: Analysis) -> None:
@@ -110,7 +141,8 @@ def terminated_like_interrupted() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
 
-    heard = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    main = threading.current_thread() is threading.main_thread()  # only there may signals be heard
+    heard = [n for n in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(n) is not signal.SIG_IGN]
     before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
