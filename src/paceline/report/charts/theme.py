@@ -42,7 +42,13 @@ BYTES_LABEL = f"datum.value === 0 ? '0' : {_SHORT} + 'B'"
 
 def whole(spec: Spec, *, description: str) -> Spec:
     """A complete specification: the chart with its description and our looks."""
-    return {"$schema": _SCHEMA, "description": visible(description), **_visible(spec), "config": _CONFIG}
+    return {
+        "$schema": _SCHEMA,
+        "description": visible(description),
+        "padding": _PADDING,
+        **_visible(spec),
+        "config": _CONFIG,
+    }
 
 
 def _visible(spec: Spec) -> Spec:
@@ -99,6 +105,12 @@ def toggled(field: str) -> tuple[Spec, Spec]:
     return parameter, {"condition": {"param": "shown", "value": 1}, "value": 0.12}
 
 
+_PADDING = {
+    "left": 5,
+    "top": 5,
+    "right": 16,
+    "bottom": 5,
+}  # fonts elsewhere may be wider than those drawn with
 _CONFIG: Spec = {
     "background": None,
     "font": _FONT,
