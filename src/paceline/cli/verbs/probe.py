@@ -24,6 +24,7 @@ from paceline.cli.text.probe import probe_lines
 from paceline.core.errors import Interrupted, NothingMeasured, PacelineError, UsageError
 from paceline.core.json_data import plain_data
 from paceline.core.units import bytes_text, count_range, duration, duration_text
+from paceline.core.words import LEVELS
 from paceline.data import shipped
 from paceline.launch import inspection
 from paceline.launch.interpreter import interpreter, package_folder
@@ -264,7 +265,7 @@ def _judged(
         if finding.level == "void":
             raise PacelineError(f"nothing was started: {finding.message}", hint=finding.following)
         _say(
-            f"preflight {finding.level}: {finding.message}"
+            f"{LEVELS[finding.level]}: {finding.message}"
             + (f"\n  try: {finding.following}" if finding.following else "")
         )
     return tuple(finding.message for finding in findings if finding.level == "doubt")
