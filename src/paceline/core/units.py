@@ -27,6 +27,7 @@ __all__ = [
     "range_text",
     "rate_range_text",
     "rate_text",
+    "rough_text",
     "workers_text",
 ]
 
@@ -237,6 +238,13 @@ def estimate_text(quantity: Estimate | None, *, factor: float = 1.0) -> str:
     if max(below, above) > _SKEWED * min(below, above):
         return f"{value:.{places}f} ({quantity.low * factor:.{places}f}-{quantity.high * factor:.{places}f})"
     return f"{value:.{places}f} ± {half:.{places}f}"
+
+
+def rough_text(quantity: Estimate | None, *, factor: float = 1.0) -> str:
+    """The same, of a time or a rate; ~80 where the interval is wider than ±50%: nobody should lean on it."""
+    if quantity is None or not is_unusable(quantity):
+        return estimate_text(quantity, factor=factor)
+    return f"~{float(f'{quantity.value * factor:.1g}'):.12g}"
 
 
 def _between(first: int, last: int) -> list[int]:

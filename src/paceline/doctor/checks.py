@@ -14,7 +14,7 @@ __all__ = ["Check", "State", "checkup", "quick_checkup"]
 
 State = Literal["ok", "note", "doubt", "void", "unknown"]
 
-BUSY_RATIO = 0.10
+LOAD_RATIO = 0.10
 OPEN_FILES = 4096  # every data-loader worker of every training worker holds dozens
 SHM_BYTES = 256 * 2**20  # a container's default is 64 MiB, which data-loader workers and NCCL outgrow
 FREE_BYTES = 2**30
@@ -153,7 +153,7 @@ def _busy(m: Machine) -> Seen:
     if m.busy_ratio is None:
         return unknown("not looked at")
     said = f"other processes use {percent_text(m.busy_ratio)} of the cores"
-    if m.busy_ratio <= BUSY_RATIO:
+    if m.busy_ratio <= LOAD_RATIO:
         return ok(said)
     who = f" ({', '.join(m.busiest)})" if m.busiest else ""
     return doubt(f"{said}{who}: what is measured now is partly theirs", "stop them, or wait")

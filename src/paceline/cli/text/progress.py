@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from paceline.cli.text.guard import shown, unguarded
-from paceline.core.units import duration_text, estimate_text
+from paceline.core.units import duration_text, rough_text
 from paceline.records import Point, Study, Trial, TrialResult
 from paceline.run.missing import given_up, settled, step_estimate
 from paceline.run.study import Listener, Progress
@@ -53,7 +53,7 @@ class PlainLines:
     def ended(self, result: TrialResult, progress: Progress) -> None:
         point = result.trial.point
         step = step_estimate(point, progress.results, self._study)
-        said = "too few steps to measure" if step is None else f"step {estimate_text(step, factor=1e3)} ms"
+        said = "too few steps to measure" if step is None else f"step {rough_text(step, factor=1e3)} ms"
         said = said if result.state == "ok" else result.reason or result.state
         name = "" if result.trial.id == self._last else f"{result.trial.id}: "
         took = f"{name}{result.state} in {duration_text(result.wall_s)}"
@@ -90,7 +90,7 @@ class LiveTable:
         self._left = f"{len(progress.missing)} runs left, about {duration_text(progress.eta_s)}"
         for point in progress.plan.points:
             own = [result for result in progress.results if result.trial.point.id == point.id]
-            step = estimate_text(step_estimate(point, progress.results, self._study), factor=1e3)
+            step = rough_text(step_estimate(point, progress.results, self._study), factor=1e3)
             self._rows[point.id] = (
                 f"{len(own)} of {self._study.repeats}",
                 step,

@@ -14,10 +14,10 @@ from paceline.core.units import (
     counts_text,
     duration_range_text,
     duration_text,
-    estimate_text,
     gain_text,
     percent_text,
     range_text,
+    rough_text,
 )
 from paceline.core.words import GOALS
 from paceline.decide.sentence import verdict_text
@@ -115,7 +115,7 @@ def _points(points: Sequence[Profile], kind: TimeKind) -> str:
                 str(point.workers),
                 _UNKNOWN if point.global_batch is None else str(point.global_batch),
                 _UNKNOWN if time is None else duration_text(time.value),
-                estimate_text(profile.throughput_per_s),
+                rough_text(profile.throughput_per_s),
                 gain_text(profile.speedup),
                 percent_text(profile.efficiency_ratio),
                 _per_doubling(profile, points),

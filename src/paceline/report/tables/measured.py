@@ -16,6 +16,7 @@ from paceline.core.units import (
     is_wide,
     percent_text,
     rate_text,
+    rough_text,
 )
 from paceline.core.words import PARTS
 from paceline.records import Analysis, Estimate, Profile, Projection, series_names
@@ -219,9 +220,9 @@ def _measured_row(profile: Profile, time: Estimate | None, factor: float, name: 
         str(point.nodes),
         count_text(point.per_worker_batch),
         count_text(point.global_batch),
-        estimate_text(time, factor=factor),
-        estimate_text(profile.throughput_per_s),
-        estimate_text(profile.tokens_per_s),
+        rough_text(time, factor=factor),
+        rough_text(profile.throughput_per_s),
+        rough_text(profile.tokens_per_s),
         *speedup_cells(profile),
         profile.strategy or UNKNOWN,
         UNKNOWN if profile.replicas == point.workers else count_text(profile.replicas),
