@@ -193,14 +193,14 @@ def fit_epochs(
         level, critical, power = theta[:, [0]], np.exp(theta[:, [1]]), np.exp(theta[:, [2]])
         return np.asarray(level + np.log1p((batch / critical) ** np.minimum(power, 4.0)))
 
-    def residuals(theta: Array, which: NDArray[np.intp]) -> Array:
-        data = near * ((law(theta) - target) / sigma - data_noise[which])
-        return np.concatenate([data, (theta - mean) / spread - prior_noise[which]], axis=1)
+    def residuals(z: Array, which: NDArray[np.intp]) -> Array:
+        return np.asarray(near * ((law(mean + spread * z) - target) / sigma - data_noise[which]))
 
-    theta, _ = minimise(residuals, np.tile(mean, (_EPOCHS_MEMBERS, 1)), iterations=40)
-    error = np.median(law(theta), axis=0) - target
+    z, _ = minimise(residuals, np.zeros_like(prior_noise), prior_noise, iterations=40)
+    error = np.median(law(mean + spread * z), axis=0) - target
     sigma = math.sqrt((3 * least**2 + float(np.sum(error**2))) / (3 + len(target)))
-    theta, _ = minimise(residuals, theta, iterations=20)
+    z, _ = minimise(residuals, z, prior_noise, iterations=20)
+    theta = mean + spread * z
     return EpochsLaw(theta, batch, np.exp(target), sigma)
 
 

@@ -70,8 +70,7 @@ def belief(
         believe("gamma", believed.CROWD_GLOO)
     else:
         believe("eta", believed.SHARING_NCCL)
-        ring = structure.algorithm == "ring"
-        believe("pair", believed.PAIR_NCCL_RING if ring else believed.PAIR_NCCL_TREE)
+        believe("pair", believed.PAIR_NCCL_TREE if structure.tree else believed.PAIR_NCCL_RING)
         believe("gamma", believed.CROWD_NCCL)
     put("cv", *_variation(observed))
     believe("t_ref", believed.COMPUTING, alone)

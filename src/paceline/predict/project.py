@@ -178,7 +178,7 @@ def _binding(law: Law, best: Array, rows: Rows, structure: Structure) -> str:
 
 def _alone(law: Law, best: Array, rows: Rows, structure: Structure) -> tuple[Array, Array]:
     """Latency and movement of all exchanges, each by itself; latencies of exchanges that go together pass together."""
-    latency, move = exchange_s(best, rows, structure.algorithm)
+    latency, move = exchange_s(best, rows, structure.tree)
     overlap = law.observed.overlap
     if overlap is not None and overlap.streams is not None:
         buckets = len(overlap.tail_share)
@@ -192,8 +192,8 @@ def _late_bucket(law: Law, rows: Rows) -> str | None:
     if overlap is None or rows.workers[0] < 2:
         return None
     member = law.members[0]
-    compute = compute_after_wait_s(compute_s(member.theta[:1], rows, member.structure.dilation), rows)
-    latency, move = exchange_s(member.theta[:1], rows, member.structure.algorithm)
+    compute = compute_after_wait_s(compute_s(member.theta[:1], rows, member.structure.share), rows)
+    latency, move = exchange_s(member.theta[:1], rows, member.structure.tree)
     slowest = compute * (1.0 + rows.late_ratio) + waited_s(member.theta[:1], rows, compute)
     j = int(np.argmax(shown_s(overlap, rows, slowest, latency, move)[0][:, 0, 0]))
     ready = duration_text(float(overlap.ready_ratio[j] * slowest[0, 0]))
