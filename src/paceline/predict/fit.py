@@ -180,7 +180,7 @@ def _fit(
         """[structures × parameters] of [structures × starts × parameters]."""
         of = np.repeat(np.arange(count), start.shape[1])
         flat = start.reshape(len(of), -1)
-        z, loss = minimise(lambda z, p: residuals(z, of[p], _NONE), flat, _NONE, iterations=40)
+        z, loss = minimise(lambda z, p: residuals(z, of[p], _NONE), flat, _NONE, iterations=20)
         least = loss.reshape(count, -1).argmin(axis=1)
         return np.asarray(z.reshape(start.shape)[np.arange(count), least])
 
@@ -196,7 +196,7 @@ def _fit(
     data_noise, prior_noise = (_drawn(random, count, members, size) for size in (len(target), mean.shape[1]))
     of = np.repeat(np.arange(count), members)
     drawn, _ = minimise(
-        lambda z, p: residuals(z, of[p], data_noise[p]), best[of], prior_noise[:, moved], iterations=12
+        lambda z, p: residuals(z, of[p], data_noise[p]), best[of], prior_noise[:, moved], iterations=8
     )
     z = np.zeros((count, 1 + members, mean.shape[1]))
     z[:, 1:] = prior_noise.reshape(count, members, -1)
