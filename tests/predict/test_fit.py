@@ -66,9 +66,8 @@ def test_exchange_hides_under_computing_until_it_is_longer():
     assert exposed == pytest.approx(0.20 - 0.05, rel=0.05)
 
 
-@pytest.mark.parametrize("share", [False, True])
-def test_neighbours_count_nothing_alone_and_once_as_a_pair(share):
-    assert dilation(share, np.array([1.0, 2.0])) == pytest.approx([0.0, 1.0])
+def test_neighbours_count_nothing_alone_once_as_a_pair_and_ever_more_as_they_double():
+    assert dilation(np.array([1.0, 2.0, 4.0, 16.0])) == pytest.approx([0.0, 1.0, 2**0.5, 2.0])
 
 
 def test_the_expected_maximum_agrees_with_drawing_it():
@@ -120,7 +119,7 @@ def test_gloo_is_a_ring():
 def test_known_parameters_are_recovered_from_exact_times():
     truth = _theta(x_i=0.08, kappa=0.05, omega=-0.4, t_ref=0.1, cv=0.005)
     workers = [1, 2, 3, 4, 6, 8]
-    structure = Structure(share=True)
+    structure = Structure(tree=False)
     rows = _rows(workers)
     times = np.exp(log_time(truth, rows, structure)[0][0])
     exposed = terms(truth, rows, structure)

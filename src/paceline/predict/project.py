@@ -192,7 +192,7 @@ def _late_bucket(law: Law, rows: Rows) -> str | None:
     if overlap is None or rows.workers[0] < 2:
         return None
     member = law.members[0]
-    compute = compute_after_wait_s(compute_s(member.theta[:1], rows, member.structure.share), rows)
+    compute = compute_after_wait_s(compute_s(member.theta[:1], rows), rows)
     latency, move = exchange_s(member.theta[:1], rows, member.structure.tree)
     slowest = compute * (1.0 + rows.late_ratio) + waited_s(member.theta[:1], rows, compute)
     j = int(np.argmax(shown_s(overlap, rows, slowest, latency, move)[0][:, 0, 0]))

@@ -2,7 +2,7 @@
 
     time      = units · T + fixed                        units: 1 (step), steps per epoch, or 1/N of the whole work
     T         = F + exposed + straggle
-    F         = t(b) · (1 + κ g(p))                      p = workers per node;  g: 1[p>1] or 2−2/p, both saturate
+    F         = t(b) · (1 + κ g(p))                      p = workers per node;  g = √log2 p
     t(b)      = t_ref · (s + (1−s) b/b_ref) · exp(δ_b)
     straggle  = cv · m(N) · F + ℓ F                      m(N): expected maximum of N standard normal values;
                                                          ℓ: how much longer one worker computes, in every step
@@ -77,20 +77,18 @@ _CONTENTION_PASSES = 4  # what is lost lengthens what hides: each pass leaves at
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """One member of the mixture: how gradients travel, and how neighbours on a host slow each other."""
+    """One member of the mixture: how gradients travel."""
 
     tree: Flag = False  # the exchange: a tree, else a ring
-    share: Flag = False  # the dilation: 2 - 2/p, else the same for any neighbours
     start_up: bool = True  # whether a training may spend time that no worker count changes
 
 
-STRUCTURES = tuple(Structure(tree, share) for tree in (False, True) for share in (False, True))
+STRUCTURES = (Structure(tree=False), Structure(tree=True))
 
 
 def stacked(structures: Sequence[Structure], which: NDArray[np.intp]) -> Structure:
     """One structure for every parameter set, to evaluate them in one go; which: its index."""
-    tree, share = (np.array(flags) for flags in zip(*((s.tree, s.share) for s in structures), strict=True))
-    return Structure(tree[which][:, None], share[which][:, None])
+    return Structure(np.array([s.tree for s in structures])[which][:, None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +161,7 @@ def terms(
     practice: Practice = _AS_MEASURED,
 ) -> tuple[Array, Array, Array]:
     """Computation, exposed exchange and waiting for stragglers, seconds per step, [parameter sets × rows]."""
-    compute = compute_s(theta, rows, structure.share)
+    compute = compute_s(theta, rows)
     again = compute  # a micro-step that follows another has not waited
     compute = compute_after_wait_s(compute, rows)
     latency, move = exchange_s(theta, rows, structure.tree)
@@ -247,12 +245,12 @@ def _apart(rows: Rows) -> NDArray[np.bool_]:
     return np.asarray((rows.nodes > 1) & (rows.per_node == 1))
 
 
-def compute_s(theta: Array, rows: Rows, share: Flag) -> Array:
+def compute_s(theta: Array, rows: Rows) -> Array:
     """F: what a step would cost if exchange were free, [parameter sets × rows]."""
     alike, first = _unit(theta, "share"), len(NAMES)
     delta = theta[:, first + rows.below] * (1 - rows.weight) + theta[:, first + rows.above] * rows.weight
     alone = _value(theta, "t_ref") * (alike + (1 - alike) * rows.batch) * np.exp(delta)
-    return np.asarray(alone * (1.0 + _value(theta, "kappa") * dilation(share, rows.per_node)))
+    return np.asarray(alone * (1.0 + _value(theta, "kappa") * dilation(rows.per_node)))
 
 
 def compute_after_wait_s(compute: Array, rows: Rows) -> Array:
@@ -278,9 +276,9 @@ def exchange_s(theta: Array, rows: Rows, tree: Flag) -> tuple[Array, Array]:
     return 2 * inside_hops * a_i + 2 * across_hops * a_n, np.where(tree, 1.0, 2 * (n - 1) / n) * move
 
 
-def dilation(share: Flag, per_node: Array) -> Array:
+def dilation(per_node: Array) -> Array:
     """g(p): how much neighbours on the host count; 0 alone, 1 with one neighbour."""
-    return np.where(share, 2.0 - 2.0 / per_node, per_node > 1)
+    return np.asarray(np.sqrt(np.log2(per_node)))
 
 
 def expected_maximum(workers: Array) -> Array:
