@@ -67,7 +67,7 @@ def test_exchange_hides_under_computing_until_it_is_longer():
 
 
 def test_neighbours_count_nothing_alone_once_as_a_pair_and_ever_more_as_they_double():
-    assert dilation(np.array([1.0, 2.0, 4.0, 16.0])) == pytest.approx([0.0, 1.0, 2**0.5, 2.0])
+    assert dilation(STRUCTURES[0], np.array([1.0, 2.0, 4.0, 16.0])) == pytest.approx([0.0, 1.0, 2**0.5, 2.0])
 
 
 def test_the_expected_maximum_agrees_with_drawing_it():

@@ -116,6 +116,7 @@ JITTER_OF_MINUTES = Constant(0.75, "of what steps differ by", _REAL)  # widens w
 # What the fitted law leaves open.
 MISFIT = Constant(0.02, "of a step", _NETWORKS)  # at least
 MISFIT_SEEN = Constant(0.002, "of a step", _LAB)  # buckets seen, gloo, links probed
+CANNOT_FIT = Constant(0.05, "of a step", _NETWORKS)  # a structure that is farther off, where another is not
 INDEPENDENT_ROWS = Constant(120.0, "rows", _NETWORKS)  # more of them repeat the same deviations
 DISCREPANCY_INSIDE = Constant(0.09, "of a step", _NETWORKS)
 DISCREPANCY_ACROSS = Constant(0.10, "of a step", _NETWORKS)

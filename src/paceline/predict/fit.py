@@ -10,6 +10,7 @@ unidentified   a parameter whose spread the data did not reduce to below two thi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -55,6 +56,7 @@ class Law:
     members: tuple[Member, ...]
     practice: Practice = field(default_factory=Practice)
     between_probed: bool = False  # whether the links between nodes were probed over this backend
+    misfit: float = 0.0  # beyond what is always expected: how far the measurements lie from the best fit
 
     @property
     def seen(self) -> bool:
@@ -76,10 +78,25 @@ def fit_law(
     own_sd, floor = observed.own_sd, calibration.MISFIT.value
     if _seen(observed, between_probed=probed) and bool(np.all(own_sd > 0)):
         own_sd, floor = own_sd * _few_launches(observed), calibration.MISFIT_SEEN.value
-    structures = structures_for(observed)
-    beliefs = [belief(observed, each, inside=inside, between=between) for each in structures]
-    fitted = _fit(observed, structures, beliefs, members, random, own_sd=own_sd, floor=floor)
-    return Law(observed, fitted, between_probed=probed)
+
+    def fitted(structures: Sequence[Structure]) -> tuple[Member, ...]:
+        beliefs = [belief(observed, each, inside=inside, between=between) for each in structures]
+        return _fit(observed, structures, beliefs, members, random, own_sd=own_sd, floor=floor)
+
+    found = fitted(structures_for(observed))
+    if min(_misfit(observed, each) for each in found) > calibration.CANNOT_FIT.value:
+        found += fitted([replace(each, one_thing=True) for each in structures_for(observed)])
+    least = min(_misfit(observed, each) for each in found)
+    kept = [m for m in found if _misfit(observed, m) <= max(2.0 * least, calibration.CANNOT_FIT.value)]
+    own = float(np.sqrt(np.mean(own_sd**2)))
+    beyond = math.sqrt(max(0.0, least**2 - own**2 - calibration.MISFIT.value**2))
+    return Law(observed, tuple(kept), between_probed=probed, misfit=beyond)
+
+
+def _misfit(observed: Observed, member: Member) -> float:
+    """How far the measurements lie from a structure's best fit, root of the mean square of logs."""
+    time = log_time(member.theta[:1], measured_rows(observed), member.structure, observed.overlap)[0]
+    return float(np.sqrt(np.mean((time[0] - np.log(observed.time_s)) ** 2)))
 
 
 def _seen(observed: Observed, *, between_probed: bool) -> bool:

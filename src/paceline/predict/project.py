@@ -21,6 +21,7 @@ import numpy as np
 
 from paceline.core import calibration
 from paceline.core.units import duration_text, percent_text
+from paceline.measure.comparable import SUPERLINEAR_RATIO
 from paceline.predict.fit import Law, Member
 from paceline.predict.observations import rows_of
 from paceline.predict.step_law import (
@@ -66,6 +67,8 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
         _unsteady(law, rows),
         _contended(law, rows),
         _after_wait(law, rows),
+        _batch_unseen(law, settings),
+        np.full(len(settings), law.misfit),
     )
     spread = np.sqrt(sum(part**2 for part in parts))
     even = ndtri((np.arange(_COPIES) + 0.5) / _COPIES)  # evenly spread quantiles: no luck in the discrepancy
@@ -75,7 +78,8 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
         time, _ = log_time(member.theta[1:], rows, member.structure, law.observed.overlap, law.practice)
         logs.append(np.repeat(time, _COPIES, axis=0) + spread * np.tile(shared, (len(time), 1)))
         fixed.append(np.repeat(np.exp(member.theta[1:, NAMES.index("fixed")]), _COPIES))
-    return Draws(tuple(settings), np.exp(np.concatenate(logs)), rows.units, np.concatenate(fixed), parts[0])
+    time = np.maximum(np.exp(np.concatenate(logs)), _least_s(law, settings))
+    return Draws(tuple(settings), time, rows.units, np.concatenate(fixed), parts[0])
 
 
 def estimate_of(samples: Array, n: int) -> Estimate:
@@ -192,7 +196,7 @@ def _late_bucket(law: Law, rows: Rows) -> str | None:
     if overlap is None or rows.workers[0] < 2:
         return None
     member = law.members[0]
-    compute = compute_after_wait_s(compute_s(member.theta[:1], rows), rows)
+    compute = compute_after_wait_s(compute_s(member.theta[:1], rows, member.structure), rows)
     latency, move = exchange_s(member.theta[:1], rows, member.structure.tree)
     slowest = compute * (1.0 + rows.late_ratio) + waited_s(member.theta[:1], rows, compute)
     j = int(np.argmax(shown_s(overlap, rows, slowest, latency, move)[0][:, 0, 0]))
@@ -207,6 +211,14 @@ def _baseline(law: Law, base: int, setting: Setting) -> int:
     same = np.flatnonzero((observed.workers == observed.workers[base]) & (observed.batch == batch))
     weak = [int(i) for i in same if observed.profiles[i].point.scaling == "weak"]
     return next(iter([*weak, *(int(i) for i in same)]), base)
+
+
+def _least_s(law: Law, settings: Sequence[Setting]) -> Array:
+    """What no time can be below: 105% of what so many workers can do by the Baseline."""
+    base = int(np.argmin(law.observed.workers))
+    whole = np.array([float(_speedup(law, base, s, np.ones(1))[0]) for s in settings])  # speed-up × time
+    more = np.array([s.workers for s in settings]) / float(law.observed.workers[base])
+    return np.asarray(whole / (SUPERLINEAR_RATIO * more))
 
 
 def _speedup(law: Law, base: int, setting: Setting, time: Array) -> Array:
@@ -304,6 +316,14 @@ def _after_wait(law: Law, rows: Rows) -> Array:
         for each in (rows, replace(rows, after_wait_s=rows.after_wait_s + waited.sd_s))
     )
     return np.asarray(np.abs(more - found))
+
+
+def _batch_unseen(law: Law, settings: Sequence[Setting]) -> Array:
+    """A batch smaller or larger than all that were measured lies as far off the line as they do."""
+    seen = law.observed.batches
+    asked = [seen[0] if s.per_worker_batch is None else float(s.per_worker_batch) for s in settings]
+    outside = [law.observed.batch_known and not seen[0] <= batch <= seen[-1] for batch in asked]
+    return np.where(outside, calibration.BATCH.spread, 0.0)
 
 
 def _both_count(law: Law, rows: Rows) -> Array:

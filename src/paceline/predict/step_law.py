@@ -2,7 +2,7 @@
 
     time      = units · T + fixed                        units: 1 (step), steps per epoch, or 1/N of the whole work
     T         = F + exposed + straggle
-    F         = t(b) · (1 + κ g(p))                      p = workers per node;  g = √log2 p
+    F         = t(b) · (1 + κ g(p))                      p = workers per node;  g = √log2 p, or p − 1
     t(b)      = t_ref · (s + (1−s) b/b_ref) · exp(δ_b)
     straggle  = cv · m(N) · F + ℓ F                      m(N): expected maximum of N standard normal values;
                                                          ℓ: how much longer one worker computes, in every step
@@ -81,6 +81,7 @@ class Structure:
 
     tree: Flag = False  # the exchange: a tree, else a ring
     start_up: bool = True  # whether a training may spend time that no worker count changes
+    one_thing: bool = False  # workers of a node take turns at one thing: g = p - 1, without end
 
 
 STRUCTURES = (Structure(tree=False), Structure(tree=True))
@@ -88,7 +89,8 @@ STRUCTURES = (Structure(tree=False), Structure(tree=True))
 
 def stacked(structures: Sequence[Structure], which: NDArray[np.intp]) -> Structure:
     """One structure for every parameter set, to evaluate them in one go; which: its index."""
-    return Structure(np.array([s.tree for s in structures])[which][:, None])
+    tree = np.array([s.tree for s in structures])[which][:, None]
+    return Structure(tree, one_thing=all(s.one_thing for s in structures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ def terms(
     practice: Practice = _AS_MEASURED,
 ) -> tuple[Array, Array, Array]:
     """Computation, exposed exchange and waiting for stragglers, seconds per step, [parameter sets × rows]."""
-    compute = compute_s(theta, rows)
+    compute = compute_s(theta, rows, structure)
     again = compute  # a micro-step that follows another has not waited
     compute = compute_after_wait_s(compute, rows)
     latency, move = exchange_s(theta, rows, structure.tree)
@@ -245,12 +247,12 @@ def _apart(rows: Rows) -> NDArray[np.bool_]:
     return np.asarray((rows.nodes > 1) & (rows.per_node == 1))
 
 
-def compute_s(theta: Array, rows: Rows) -> Array:
+def compute_s(theta: Array, rows: Rows, structure: Structure) -> Array:
     """F: what a step would cost if exchange were free, [parameter sets × rows]."""
     alike, first = _unit(theta, "share"), len(NAMES)
     delta = theta[:, first + rows.below] * (1 - rows.weight) + theta[:, first + rows.above] * rows.weight
     alone = _value(theta, "t_ref") * (alike + (1 - alike) * rows.batch) * np.exp(delta)
-    return np.asarray(alone * (1.0 + _value(theta, "kappa") * dilation(rows.per_node)))
+    return np.asarray(alone * (1.0 + _value(theta, "kappa") * dilation(structure, rows.per_node)))
 
 
 def compute_after_wait_s(compute: Array, rows: Rows) -> Array:
@@ -276,9 +278,9 @@ def exchange_s(theta: Array, rows: Rows, tree: Flag) -> tuple[Array, Array]:
     return 2 * inside_hops * a_i + 2 * across_hops * a_n, np.where(tree, 1.0, 2 * (n - 1) / n) * move
 
 
-def dilation(per_node: Array) -> Array:
+def dilation(structure: Structure, per_node: Array) -> Array:
     """g(p): how much neighbours on the host count; 0 alone, 1 with one neighbour."""
-    return np.asarray(np.sqrt(np.log2(per_node)))
+    return np.asarray(per_node - 1 if structure.one_thing else np.sqrt(np.log2(per_node)))
 
 
 def expected_maximum(workers: Array) -> Array:
