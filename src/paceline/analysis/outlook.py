@@ -264,8 +264,8 @@ def _fit_record(
     jitter = law.observed.jitter
     probed = determined(cluster) | (set() if jitter is None else {"step_variation_ratio"})
     unknown = tuple(name for name in unidentified(law) if name not in probed)
-    settings = len(law.observed.time_s)
-    text = f"{which}{settings} setting{'s' if settings > 1 else ''}, {len(law.members)} models"
+    settings, models = len(law.observed.time_s), len(law.members)
+    text = f"{which}{settings} setting{'s' if settings > 1 else ''}, {models} model{'s' if models > 1 else ''}"
     if unknown:
         text += f". Not determined by the data: {', '.join(map(parameter_text, unknown))}"
     text += links_text(cluster)

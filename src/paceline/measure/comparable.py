@@ -12,9 +12,7 @@ from paceline.records import Profile
 __all__ = ["SUPERLINEAR_RATIO", "incomparable"]
 
 SUPERLINEAR_RATIO = 1.05
-_OF_TWO_LAUNCHES = math.exp(
-    NINETY * math.sqrt(2) * calibration.LAUNCH.value
-)  # two that stood alone differ so by luck
+_OF_ONE_LAUNCH = math.exp(NINETY * calibration.LAUNCH.value)  # by luck, where the Baseline ran once
 
 
 def incomparable(profiles: Sequence[Profile]) -> tuple[Profile, ...]:
@@ -25,6 +23,6 @@ def incomparable(profiles: Sequence[Profile]) -> tuple[Profile, ...]:
         if efficiency is None or efficiency.value <= SUPERLINEAR_RATIO:
             continue
         lone = efficiency.low is None
-        if efficiency.value > SUPERLINEAR_RATIO * _OF_TWO_LAUNCHES if lone else (efficiency.low or 0.0) > 1.0:
+        if efficiency.value > SUPERLINEAR_RATIO * _OF_ONE_LAUNCH if lone else (efficiency.low or 0.0) > 1.0:
             found.append(profile)
     return tuple(found)

@@ -34,6 +34,7 @@ _STARTS = np.array(
     [[0.0, 0.0, 0.0, 0.0], [-1.5, 1.5, -1.5, 1.5], [1.5, -1.5, 1.5, -1.5], [-1.5, -1.5, -1.5, -1.5]]
 )
 _NOT_LEARNT_RATIO = 0.67
+_TELLING_COUNTS = 2
 _NONE: Array = np.zeros(())  # nothing drawn: the best fit
 Indices = NDArray[np.intp]
 
@@ -84,13 +85,18 @@ def fit_law(
         return _fit(observed, structures, beliefs, members, random, own_sd=own_sd, floor=floor)
 
     found = fitted(structures_for(observed))
-    if min(_misfit(observed, each) for each in found) > calibration.CANNOT_FIT.value:
-        found += fitted([replace(each, one_thing=True) for each in structures_for(observed)])
     least = min(_misfit(observed, each) for each in found)
-    kept = [m for m in found if _misfit(observed, m) <= max(2.0 * least, calibration.CANNOT_FIT.value)]
-    own = float(np.sqrt(np.mean(own_sd**2)))
-    beyond = math.sqrt(max(0.0, least**2 - own**2 - calibration.MISFIT.value**2))
-    return Law(observed, tuple(kept), between_probed=probed, misfit=beyond)
+    if (
+        len(np.unique(observed.workers)) > _TELLING_COUNTS
+    ):  # two totals cannot tell one structure from another
+        if least > calibration.CANNOT_FIT.value and np.all(observed.nodes == 1):
+            turns = fitted([replace(each, one_thing=True) for each in structures_for(observed)])
+            found += tuple(each for each in turns if _misfit(observed, each) < least / 2)
+            least = min(_misfit(observed, each) for each in found)
+        most = max(2.0 * least, calibration.CANNOT_FIT.value)
+        found = tuple(each for each in found if _misfit(observed, each) <= most)
+    beyond = math.sqrt(max(0.0, least**2 - float(np.mean(own_sd**2)) - calibration.MISFIT.value**2))
+    return Law(observed, found, between_probed=probed, misfit=beyond)
 
 
 def _misfit(observed: Observed, member: Member) -> float:

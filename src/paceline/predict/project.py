@@ -62,7 +62,7 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
     rows = _rows(law, settings)
     parts = (
         _discrepancy(law, rows),
-        _second_half(law, settings, rows),
+        _lost_again(law, settings, rows),
         _both_count(law, rows),
         _unsteady(law, rows),
         _contended(law, rows),
@@ -342,11 +342,11 @@ def _both_count(law: Law, rows: Rows) -> Array:
     )
 
 
-def _second_half(law: Law, settings: Sequence[Setting], rows: Rows) -> Array:
-    """min(2 loss, 0.4) where a node would hold more than four workers and at most four were seen on one, else 0.
+def _lost_again(law: Law, settings: Sequence[Setting], rows: Rows) -> Array:
+    """What four workers of a node lose, eight may lose again, or not at all: nodes of eight have two sockets and more
+    than one switch. Nothing where a node would hold no more than four, or more than four were seen on one.
 
-    loss: log of the time of a step over that of one worker, as the law predicts it. Nodes of eight have two sockets
-    and more than one switch: what four workers lose, eight may lose again, or not at all.
+    loss: log of the time of a step over that of one worker, as the law predicts it; no more than 40% counts.
     """
     observed, half = law.observed, calibration.WORKERS_PER_SOCKET.value
     beyond = (rows.per_node > half) & bool(np.all(observed.workers <= half * observed.nodes))

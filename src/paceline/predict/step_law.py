@@ -2,7 +2,7 @@
 
     time      = units · T + fixed                        units: 1 (step), steps per epoch, or 1/N of the whole work
     T         = F + exposed + straggle
-    F         = t(b) · (1 + κ g(p))                      p = workers per node;  g = √log2 p, or p − 1
+    F         = t(b) · (1 + κ g(p))                      p = workers per node;  g = ∛log2 p, or p − 1
     t(b)      = t_ref · (s + (1−s) b/b_ref) · exp(δ_b)
     straggle  = cv · m(N) · F + ℓ F                      m(N): expected maximum of N standard normal values;
                                                          ℓ: how much longer one worker computes, in every step
@@ -280,7 +280,7 @@ def exchange_s(theta: Array, rows: Rows, tree: Flag) -> tuple[Array, Array]:
 
 def dilation(structure: Structure, per_node: Array) -> Array:
     """g(p): how much neighbours on the host count; 0 alone, 1 with one neighbour."""
-    return np.asarray(per_node - 1 if structure.one_thing else np.sqrt(np.log2(per_node)))
+    return np.asarray(per_node - 1 if structure.one_thing else np.cbrt(np.log2(per_node)))
 
 
 def expected_maximum(workers: Array) -> Array:
