@@ -77,3 +77,15 @@ def test_one_worker_that_was_slow_by_noise_does_not_stop_the_answer(slow):
     assert not {r.rule for r in analysis.refusals} & {"not-comparable"}
     assert np.all([p.workers in (8, 16) for p in analysis.projections])
     assert len(analysis.projections) == 2
+
+
+def test_two_networks_of_a_table_learn_each_at_its_own_pace():
+    rows = [("fast", 100, (5, 6, 7)), ("slow", 200, (90, 100, 110))]
+    text = "model,workers,per_worker_batch,epoch_s,epochs_to_target\n" + "".join(
+        f"{name},{n},32,{alone / n:g},{epochs}\n"
+        for name, alone, needed in rows
+        for n, epochs in zip((1, 2, 4), needed, strict=True)
+    )
+    for found in table_analysis(read_table(text)).projections:
+        needed = found.time_to_accuracy_s.value / found.time_s.value
+        assert needed < 20 if found.explanation.startswith("fast") else 90 < needed < 250
