@@ -214,11 +214,16 @@ def _baseline(law: Law, base: int, setting: Setting) -> int:
 
 
 def _least_s(law: Law, settings: Sequence[Setting]) -> Array:
-    """What no time can be below: 105% of what so many workers can do by the Baseline."""
-    base = int(np.argmin(law.observed.workers))
-    whole = np.array([float(_speedup(law, base, s, np.ones(1))[0]) for s in settings])  # speed-up × time
-    more = np.array([s.workers for s in settings]) / float(law.observed.workers[base])
-    return np.asarray(whole / (SUPERLINEAR_RATIO * more))
+    """What no time can be below: 105% of what so many workers can do by the Baseline; a larger batch may do more."""
+    observed = law.observed
+    base = int(np.argmin(observed.workers))
+    found = []
+    for setting in settings:
+        first = _baseline(law, base, setting)
+        larger = float(setting.per_worker_batch or 0) > observed.batch[first]
+        most = SUPERLINEAR_RATIO * setting.workers / float(observed.workers[first])
+        found.append(0.0 if larger else float(_speedup(law, base, setting, np.ones(1))[0]) / most)
+    return np.array(found)
 
 
 def _speedup(law: Law, base: int, setting: Setting, time: Array) -> Array:
