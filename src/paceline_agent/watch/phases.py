@@ -22,7 +22,7 @@ class Phases:
     def now(self) -> str:
         if self.backward_depth:
             return BACKWARD
-        if _times_on_stack(self._forward):
+        if _is_on_stack(self._forward):
             return FORWARD
         return OPTIMIZER if self.in_optimizer else OTHER
 
@@ -55,6 +55,15 @@ def watch_backward(torch: Any, phases: Phases, ended: Callable[[Any], None]) -> 
         return result
 
     torch.autograd.backward = backward
+
+
+def _is_on_stack(code: Any) -> bool:
+    frame: Optional[FrameType] = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is code:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _times_on_stack(code: Any) -> int:
