@@ -24,6 +24,7 @@ NEVER_WAITED = "never waited for"  # asynchronous, and the step ended before its
 STRANGE_WAIT = "strange wait"  # a wait for something that was not seen being issued
 OTHER_THREAD = "other thread"  # waited for on a thread that is not the training's
 TOO_MANY = "too many"
+GROUP_MADE = "group made"  # its members met through a store, where nobody can look
 NOT_TIMED = "not timed"  # on a device, where no event could be recorded
 
 NOT_LOOKED = {

@@ -24,7 +24,9 @@ from paceline_agent.watch.phases import Phases
 from paceline_agent.watch.streams import Streams
 
 _DEEPEST = 3  # lists in lists
-_TENSORS: dict[type, bool] = {}  # types of arguments, and whether they are tensors: asking each would cost 1 µs
+_TENSORS: dict[
+    type, bool
+] = {}  # types of arguments, and whether they are tensors: asking each would cost 1 µs
 _MAIN = threading.main_thread().ident
 
 
@@ -73,11 +75,9 @@ class Communications:
         was_on, self.on = self.on, False
         if not was_on or began_s is None:
             return None
-        missed, uncounted = self.groups.missed()
-        if missed:
-            self.graph.doubt(step_graph.MISSED, missed)
-        if uncounted:
-            self.graph.doubt(step_graph.UNCOUNTED, uncounted)
+        for reason, count in self.groups.missed().items():
+            if count:
+                self.graph.doubt(reason, count)
         return self.graphs.close(self.graph, began_s)
 
     # ------------------------------------------------------------ issuing
@@ -233,7 +233,9 @@ class Communications:
         communication = found[1]
         if communication is not None:
             self._ended(communication, mark, begun, ended)
-            if communication.op == "recv" and communication.peer is None:  # from anybody: now it is known from whom
+            if (
+                communication.op == "recv" and communication.peer is None
+            ):  # from anybody: now it is known from whom
                 communication.peer = communication.group.ranks[work._source_rank()]
 
     def about_to_wait_tensor(self, tensor: Any) -> Any:
@@ -326,7 +328,7 @@ def _size(value: Any, depth: int = 0) -> tuple[Any, Any]:
             first = tensor if first is None else first
         return total, first
     if kind not in _TENSORS:
-        _TENSORS[kind] = hasattr(kind, "nbytes") and hasattr(kind, "dtype") or hasattr(value, "nbytes")
+        _TENSORS[kind] = hasattr(value, "nbytes") and hasattr(value, "dtype")
     if not _TENSORS[kind]:
         return 0, None
     try:

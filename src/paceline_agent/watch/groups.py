@@ -12,18 +12,23 @@ import sys
 import weakref
 from typing import Any, NamedTuple, Optional
 
+from paceline_agent.record.step_graph import GROUP_MADE, MISSED, UNCOUNTED
+
 
 class Group:
     """One group of workers, and its counts in the open step."""
 
-    __slots__ = ("_counts", "learned", "name", "ranks", "reference", "seen", "size", "start")
+    __slots__ = ("_counts", "learned", "made", "name", "ranks", "reference", "seen", "size", "start")
 
     def __init__(self, group: Any) -> None:
-        self.reference = weakref.ref(group)  # the group itself, None once it is gone: nothing here keeps it alive
+        self.reference = weakref.ref(
+            group
+        )  # the group itself, None once it is gone: nothing here keeps it alive
         self.size = int(group.size())
         self.name, self.ranks = _name_and_ranks(group, self.size)
         self.start: Optional[int] = 0  # of a group that is made inside a step, everything counts
         self.seen = 0
+        self.made = True  # inside the open step
         self.learned: dict[str, Before] = {}  # by method
         self._counts = count_of(group) is not None
 
@@ -71,7 +76,7 @@ class Groups:
                 return self.of(owner)
             known = self.by_id[id(group)] = Group(group)
             if not any(group is other for other in listed):
-                known.start = known.count()
+                known.start, known.made = known.count(), False
         return known if known.size > 1 else None
 
     def named(self, name: str) -> Optional[Group]:
@@ -92,7 +97,7 @@ class Groups:
         for key in [key for key, known in self.by_id.items() if known.reference() is None]:
             del self.by_id[key]
         for known in self.all():
-            known.start, known.seen = known.count(), 0
+            known.start, known.seen, known.made = known.count(), 0, False
 
     def all(self) -> list[Group]:
         """The living groups of more than one."""
@@ -100,14 +105,19 @@ class Groups:
             self.of(group)
         return [known for known in self.by_id.values() if known.size > 1 and known.reference() is not None]
 
-    def missed(self) -> tuple[int, int]:
-        """How many operations nobody saw, and how many groups count nothing that could be compared."""
-        counts = []
-        for group in self.all():
-            counts.append(group.unseen())
-            if counts[-1]:
+    def missed(self) -> dict[str, int]:
+        """Why not everything was seen: operations nobody saw, groups that count nothing that could be compared, and
+        groups that were made in this step."""
+        groups = self.all()
+        counts = [group.unseen() for group in groups]
+        for group, count in zip(groups, counts):
+            if count:
                 group.learned.clear()
-        return sum(abs(count) for count in counts if count is not None), counts.count(None)
+        return {
+            MISSED: sum(abs(count) for count in counts if count is not None),
+            UNCOUNTED: counts.count(None),
+            GROUP_MADE: sum(group.made for group in groups),
+        }
 
 
 def count_of(group: Any) -> Optional[int]:
