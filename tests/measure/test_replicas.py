@@ -209,3 +209,14 @@ def test_tensors_split_by_hand_are_one_replica_where_both_see_the_same_data():
     assert (strategies(whole), replicas(whole)) == (("tp",), ((0, 1),))
     apart = by_hand([sent("all_reduce", "backward")] * 2, batch_fingerprint=[1, 2])
     assert strategies(apart) == ("hand-written",)
+
+
+@pytest.mark.parametrize(("other", "name"), [(0.0, "tp"), (0.01, "hand-written")])
+def test_where_no_batch_has_a_mark_losses_that_are_one_number_tell_that_they_are_the_same(other, name):
+    sends = sent("all_reduce", "forward")
+    workers = by_hand([sends] * 2, batch_fingerprint=[])
+    losses = [
+        replace(w, samples=tuple(sample(k, 0.1, exchanges=sends, loss=1 / k + w.rank * other) for k in KS))
+        for w in workers
+    ]
+    assert strategies(losses) == (name,)

@@ -18,6 +18,8 @@ __all__ = ["asked_and_absent", "fingerprint", "replicas", "strategies", "strateg
 
 DRIFT_RATIO = 1e-5
 _SMALL_BYTES = 1024
+_FEWEST_LOSSES = 3  # that agree, for batches to be the same
+_ROUNDING_RATIO = 1e-5
 _BY_HAND = "hand-written"
 _EXPERTS = "ep"
 _SERVES = {"fsdp": ("fsdp1", "fsdp2", "hsdp"), "deepspeed": ("deepspeed",)}
@@ -90,14 +92,14 @@ def _spread_by_hand(workers: Sequence[WorkerRecord]) -> tuple[str, tuple[tuple[i
         return ("pp", joined) if any(map(_begins_from_gradients, workers)) else None
     if any(of.op == "all_to_all" and of.phase == "forward" for _, of in sent):
         return _EXPERTS, ()
-    marks = {worker.rank: fingerprint(worker) for worker in workers}
+    by_rank = {worker.rank: worker for worker in workers}
     inside = tuple(
         dict.fromkeys(
             of.ranks
             for _, of in sent
             if of.phase == "forward"
-            and len({marks.get(rank, ()) for rank in of.ranks}) == 1
-            and all(marks.get(rank) for rank in of.ranks)
+            and _is_payload(of)
+            and _shares_batches([by_rank[rank] for rank in of.ranks if rank in by_rank])
         )
     )
     return ("tp", inside) if inside else None
@@ -106,6 +108,21 @@ def _spread_by_hand(workers: Sequence[WorkerRecord]) -> tuple[str, tuple[tuple[i
 def _communications(worker: WorkerRecord) -> set[Communication]:
     exchanges = (exchange for sample in worker.samples for exchange in sample.exchanges or ())
     return {exchange.of for exchange in exchanges if exchange.of is not None}
+
+
+def _shares_batches(members: Sequence[WorkerRecord]) -> bool:
+    """Whether they were given the same batches: by their marks, or because their losses are one number in every step."""
+    marks = {fingerprint(member) for member in members}
+    if any(marks):
+        return len(marks) == 1
+    by_step = [{s.k: s.loss for s in member.samples if s.loss is not None} for member in members]
+    common = set.intersection(*map(set, by_step)) if by_step else set()
+    same = all(_is_one_number([losses[k] for losses in by_step]) for k in common)
+    return same and len(common) >= _FEWEST_LOSSES
+
+
+def _is_one_number(losses: Sequence[float]) -> bool:
+    return max(losses) - min(losses) <= _ROUNDING_RATIO * max(map(abs, losses))
 
 
 def _begins_from_gradients(worker: WorkerRecord) -> bool:
