@@ -111,7 +111,7 @@ def _communications(worker: WorkerRecord) -> set[Communication]:
 
 
 def _shares_batches(members: Sequence[WorkerRecord]) -> bool:
-    """Whether they were given the same batches: by their marks, or because their losses are one number in every step."""
+    """Whether they were given the same batches: by their marks, or because their losses agree in every step."""
     marks = {fingerprint(member) for member in members}
     if any(marks):
         return len(marks) == 1
