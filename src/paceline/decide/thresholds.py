@@ -24,7 +24,8 @@ __all__ = ["thresholds"]
 def thresholds(profiles: Sequence[Profile]) -> tuple[Threshold, ...]:
     """Every line that these Profiles can be held against: scaling first, then the evidence behind it."""
     measured = [profile for profile in profiles if profile.step_s is not None]
-    return (*_doublings(measured), *_interval(measured), *_launches(measured), *_agent(measured))
+    known = [profile for profile in profiles if profile.speedup is not None]  # also of whole trainings
+    return (*_doublings(known), *_interval(measured), *_launches(measured), *_agent(measured))
 
 
 def _doublings(measured: Sequence[Profile]) -> Iterator[Threshold]:
@@ -41,6 +42,7 @@ def _doublings(measured: Sequence[Profile]) -> Iterator[Threshold]:
                 step.gain.value,
                 WORTH_PER_DOUBLING,
                 pays,
+                (before.id, after.id),
             )
 
 
