@@ -15,7 +15,8 @@ from paceline.report.advice import advice
 from paceline.report.charts.tidy import COLUMNS, tidy_csv
 from paceline.report.document import Column, Table
 from paceline.report.escape import ascii_text, csv_cell, latex_text, markdown_text, visible
-from paceline.report.handin.lab import Blank, Formula, Heading, lab_blocks
+from paceline.report.handin.blocks import Blank, Formula, Heading
+from paceline.report.handin.lab import lab_blocks
 from paceline.report.handin.lab_text import lab_latex, lab_markdown
 from paceline.report.handin.latex import latex_report
 from paceline.report.handin.markdown import markdown_report

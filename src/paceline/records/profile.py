@@ -87,6 +87,10 @@ class Profile:
     # a table may give these instead of, or beside, a step time
     epoch_s: Estimate | None = None
     job_s: Estimate | None = None
+    # as a table states them, of one step, epoch or training like its times; they may contradict each other
+    stated_compute_s: Estimate | None = None
+    stated_exchange_s: Estimate | None = None
+    stated_bytes_per_s: Estimate | None = None
     accuracy: Estimate | None = None
     epochs: float | None = None
     buckets: tuple[BucketReady, ...] = ()

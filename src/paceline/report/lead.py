@@ -9,6 +9,7 @@ from paceline.core.stats import scaled
 from paceline.core.units import duration_range_text, estimate_text, is_unusable, percent_text, workers_text
 from paceline.records import Analysis, Estimate, Profile
 from paceline.report.charts.scaling import scaling_figures
+from paceline.report.charts.stated import stated_parts_figure
 from paceline.report.charts.steps import split_figure
 from paceline.report.document import Figure
 
@@ -78,12 +79,15 @@ def _percent_interval(share: Estimate) -> str:
 
 
 def lead_figures(analysis: Analysis) -> tuple[Figure, ...]:
-    """Speed-up beside the bars of the step, or beside efficiency, of the series that the verdict is about."""
+    """Speed-up of the series that the verdict is about, beside the bars of its step, else beside efficiency."""
     found = scaling_figures(analysis)
     wanted = f"speedup-{analysis.verdict.scaling}"
     speedup = next((f for f in found if f.id == wanted), found[0] if found else None)
     measured = [p.point.id for p in analysis.points if p.step_s is not None and p.compute_s is not None]
     told = [name for name in measured if name in analysis.verdict.points] or measured
     bars = split_figure(analysis, only=told[-_MOST_BARS:])
-    beside = bars or next((f for f in found if f.id == wanted.replace("speedup", "efficiency")), None)
+    stated = stated_parts_figure(analysis, only=analysis.verdict.points[-_MOST_BARS:])
+    beside = (
+        bars or stated or next((f for f in found if f.id == wanted.replace("speedup", "efficiency")), None)
+    )
     return tuple(figure for figure in (speedup, beside) if figure is not None)

@@ -107,6 +107,9 @@ def _profile(rows: Sequence[Row], name: str, kind: TimeKind, scaling: Mapping[in
         exchanged_bytes_per_step=gradient,
         epoch_s=epoch,
         job_s=job,
+        stated_compute_s=_known(done, lambda row: row.compute_s),
+        stated_exchange_s=_known(done, lambda row: row.exchange_s),
+        stated_bytes_per_s=_known(done, lambda row: row.bandwidth),
         accuracy=_known(done, lambda row: row.accuracy or None),
         epochs=next((row.epochs for row in done if row.epochs is not None), None),
     )
