@@ -167,7 +167,7 @@ def slurm_bench(folder: StudyFolder, study: Study, plan: Plan, bench: Bench) -> 
 def _followed(
     folder: StudyFolder, study: Study, plan: Plan, job: JobState, *, held: Sequence[TrialResult], again: str
 ) -> tuple[JobState, Sequence[TrialResult]]:
-    with terminated_like_interrupted(), progress_listener(study) as listener:
+    with terminated_like_interrupted(), progress_listener(folder, study) as listener:
         try:
             return follow(
                 folder, study, plan, job.id, clock=SystemClock(), listener=listener, say=_say, known=held
