@@ -13,7 +13,14 @@ from collections.abc import Iterator, Sequence
 
 from paceline.check.limits import OVERHEAD_RATIO, OVERHEAD_S
 from paceline.check.noise import FEWEST_LAUNCHES, WIDE_RATIO
-from paceline.core.units import UNUSABLE_RATIO, duration_text, is_unusable, percent_text, range_text
+from paceline.core.units import (
+    UNUSABLE_RATIO,
+    duration_text,
+    is_unusable,
+    percent_text,
+    range_text,
+    workers_text,
+)
 from paceline.measure.doubling import WORTH_PER_DOUBLING, doublings, worth
 from paceline.measure.series import all_series
 from paceline.records import Estimate, Profile, Threshold
@@ -37,7 +44,7 @@ def _doublings(measured: Sequence[Profile]) -> Iterator[Threshold]:
             doubt = "" if pays is not None else f": {both}"
             yield Threshold(
                 "gain-per-doubling",
-                f"{which}{before.workers} → {after.workers} workers ({after.scaling}): "
+                f"{which}{before.workers} → {workers_text(after.workers, step.after.unit)} ({after.scaling}): "
                 f"{_gain(step.gain)} per doubling (worth it from {WORTH_PER_DOUBLING:g}x){doubt}",
                 step.gain.value,
                 WORTH_PER_DOUBLING,

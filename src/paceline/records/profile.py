@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from paceline.core.estimate import Estimate
 from paceline.records.decision import BucketSent
 from paceline.records.sample import BucketReady
 from paceline.records.state import State
 from paceline.records.study import Point
+
+WorkerUnit = Literal["worker", "GPU"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class Profile:
     state: State
     reason: str | None
     trials: int = 0
+    unit: WorkerUnit = "worker"  # what one of its workers is called: a GPU where each has one of its own
     step_s: Estimate | None = None
     compute_s: Estimate | None = None
     exposed_s: Estimate | None = None

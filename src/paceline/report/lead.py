@@ -42,7 +42,7 @@ def _shown(analysis: Analysis) -> Profile | None:
 
 
 def _tiles(analysis: Analysis, shown: Profile) -> Iterator[Tile]:
-    found, count = analysis.verdict, workers_text(shown.point.workers)
+    found, count = analysis.verdict, workers_text(shown.point.workers, shown.unit)
     if found.gain is not None and found.baseline is not None and not is_unusable(found.gain):
         yield Tile(f"{found.gain.value:.2f}x", f"speed-up with {count}", _interval(found.gain, "x"))
         if found.efficiency_ratio is not None:

@@ -10,12 +10,23 @@ from importlib.resources.abc import Traversable
 
 from pydantic import BaseModel, ConfigDict
 
-from paceline.analysis.recipe import Question, Recipe
+from paceline.analysis.recipe import Question, Recipe, Recorded
 from paceline.core.errors import UsageError
+from paceline.data import lab_table
 from paceline.records import Study
 from paceline.store.study_schema import StudyFile, study_of
 
 __all__ = ["read_recipe", "recipe_names"]
+
+
+class RecordedFile(BaseModel):
+    """A recorded table that ships with the recipe, and which questions it answers too."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    table: str
+    what: str
+    asks: list[Question]
 
 
 class RecipeFile(BaseModel):
@@ -28,6 +39,7 @@ class RecipeFile(BaseModel):
     data: str
     note: str
     project: list[int] = []
+    recorded: RecordedFile | None = None
     laptop: StudyFile
     lab: StudyFile
 
@@ -54,7 +66,12 @@ def read_recipe(name: str) -> Recipe:
         note=file.note,
         studies={"laptop": _study(name, file.laptop), "lab": _study(name, file.lab)},
         project=tuple(file.project),
+        recorded=_recorded(file.recorded),
     )
+
+
+def _recorded(file: RecordedFile | None) -> Recorded | None:
+    return None if file is None else Recorded(lab_table(file.table), file.what, tuple(file.asks))
 
 
 def _study(name: str, asked: StudyFile) -> Study:

@@ -35,7 +35,8 @@ def profiles_of(table: Table) -> tuple[Profile, ...]:
     found = [_profile(rows, names[key], kind, scaling) for key, rows in groups.items()]
     found.sort(key=lambda p: _place(p.point))
     rows_by_id = {names[key]: rows for key, rows in groups.items()}
-    return tuple(_with_speedup(p, baseline_of(p, found), rows_by_id, kind) for p in found)
+    named = [replace(profile, unit=table.unit) for profile in found]
+    return tuple(_with_speedup(p, baseline_of(p, named), rows_by_id, kind) for p in named)
 
 
 def data_set_size(table: Table) -> int | None:

@@ -179,6 +179,8 @@ def _table(points: tuple[Profile, ...], *, width: int | None, brief: bool) -> st
     places = [*(["setting"] if distinct else []), *(["nodes"] if spread else [])]
     headers = [*places, *((*_COLUMNS[:4], "tokens/s", *_COLUMNS[4:]) if worded else _COLUMNS)]
     headers += [BAR] if any(bars) else []
+    if points and all(profile.unit == "GPU" for profile in points):
+        headers[headers.index("workers")] = "GPUs"
     if brief:
         kept = narrowed(headers, rows, optional=_unneeded(points), width=width)
         headers, rows = [headers[i] for i in kept], [[row[i] for i in kept] for row in rows]

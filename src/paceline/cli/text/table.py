@@ -124,8 +124,9 @@ def _points(points: Sequence[Profile], kind: TimeKind) -> str:
                 profile.state,
             ]
         )
-    heads = ["setting", "workers", "global batch", f"time of one {TIME_OF[kind]}", "samples/s", "speed-up",
-             "efficiency", "per doubling", "worker-s", "scaling", "state"]  # fmt: skip
+    unit = points[0].unit if points else "worker"
+    heads = ["setting", f"{unit}s", "global batch", f"time of one {TIME_OF[kind]}", "samples/s", "speed-up",
+             "efficiency", "per doubling", f"{unit}-s", "scaling", "state"]  # fmt: skip
     more = f"\n… and {len(points) - _MOST} more (--json shows all)" if len(points) > _MOST else ""
     return _table(heads, rows) + more
 

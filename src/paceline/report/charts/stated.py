@@ -45,7 +45,7 @@ def stated_parts_figure(analysis: Analysis, *, only: Sequence[str] | None = None
     shown, kind = found[:_MOST_BARS], stated_kind(analysis)
     names = series_names([p.point for p in found])
     alone = len(set(names.values())) == 1
-    label = {p.point.id: short_name(p.point, names[p.point], alone=alone) for p in shown}
+    label = {p.point.id: short_name(p, names[p.point], alone=alone) for p in shown}
     wholes = {p.point.id: time for p in shown if (time := stated_whole(p, kind)) is not None}
     tops = [*(time.value for time in wholes.values()), *(sum(_parts(p).values()) for p in shown)]
     factor, unit = time_unit(tops)

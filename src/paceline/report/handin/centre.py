@@ -53,10 +53,10 @@ def _size(analysis: Analysis) -> Iterator[str]:
     if not measured:
         return
     most = max(measured, key=lambda point: point.workers)
-    yield f"Measured up to {workers_text(most.workers)} on {_nodes(most.nodes)}."
+    yield f"Measured up to {workers_text(most.workers, analysis.verdict.unit)} on {_nodes(most.nodes)}."
     chosen = next((point for point in measured if point.workers == analysis.verdict.workers), None)
     if chosen is not None:
-        yield f"Typical run: {workers_text(chosen.workers)} on {_nodes(chosen.nodes)}."
+        yield f"Typical run: {workers_text(chosen.workers, analysis.verdict.unit)} on {_nodes(chosen.nodes)}."
     gains = [_gain(one, analysis) for one in _doublings(analysis)]
     if gains:
         yield f"Decided by what a doubling gains: {'; '.join(gains)}."
@@ -74,7 +74,7 @@ def _asked(centre: Centre, analysis: Analysis) -> Iterator[str]:
 def _gain(one: Threshold, analysis: Analysis) -> str:
     counts = {p.point.id: p.point.workers for p in analysis.points}
     before, after = (counts[name] for name in one.points)
-    return f"{before} to {after} workers {one.value:.2f}x"
+    return f"{before} to {workers_text(after, analysis.verdict.unit)} {one.value:.2f}x"
 
 
 def _kept(one: Threshold, at_least: float) -> str:

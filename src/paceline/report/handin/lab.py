@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from paceline.core.units import estimate_text, gain_text, is_unusable
+from paceline.core.units import estimate_text, gain_text, is_unusable, workers_text
 from paceline.decide.sentence import verdict_text
 from paceline.records import Analysis
-from paceline.report.charts.series import lines, scalings
+from paceline.report.charts.series import lines, scalings, unit_of
 from paceline.report.document import Figure, Table
 from paceline.report.handin.blocks import Blank, Block, Heading, Sentence
-from paceline.report.handin.lab_formulas import bandwidth_formulas, speedup_formulas, step_formula, workers_of
+from paceline.report.handin.lab_formulas import bandwidth_formulas, speedup_formulas, step_formula
 from paceline.report.handin.performance import performance
 from paceline.report.sections import sections, title
 from paceline.report.tables.matrix import matrix_table
@@ -42,7 +42,9 @@ def lab_blocks(analysis: Analysis) -> tuple[Block, ...]:
 def _question(analysis: Analysis) -> list[Block]:
     return [
         Heading("Question"),
-        Sentence(f"How much faster does {title(analysis)} become with more workers, and what limits it?"),
+        Sentence(
+            f"How much faster does {title(analysis)} become with more {unit_of(analysis)}s, and what limits it?"
+        ),
         Blank("What did you expect before you measured, and why?"),
     ]
 
@@ -117,8 +119,8 @@ def _prediction(analysis: Analysis) -> list[Block]:
     sure = [p for p in analysis.projections if p.speedup is not None and not is_unusable(p.speedup)]
     asked = [
         Blank(
-            f"For {workers_of(one.workers)} a speed-up of {gain_text(one.speedup)} is predicted, not measured. "
-            "Which of your measurements does this rest on, and what could make it wrong?"
+            f"For {workers_text(one.workers, unit_of(analysis))} a speed-up of {gain_text(one.speedup)} is predicted, "
+            "not measured. Which of your measurements does this rest on, and what could make it wrong?"
         )
         for one in sure[:1]
     ]
@@ -141,7 +143,9 @@ def _discussion(analysis: Analysis) -> list[Block]:
         Sentence(verdict_text(analysis.verdict)),
         Blank("Does this agree with what you expected? Where not, what explains it?"),
         *(Blank(f"{finding.text}. What does this mean for your results?") for finding in first),
-        Blank("How many workers would you use for this training, and at what price do the last ones come?"),
+        Blank(
+            f"How many {unit_of(analysis)}s would you use for this training, and at what price do the last ones come?"
+        ),
         Heading("Conclusion"),
         Blank("Your answer to the question, in three sentences."),
     ]

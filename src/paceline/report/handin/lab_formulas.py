@@ -9,12 +9,19 @@ bandwidth    B = 2 (n-1)/n · bytes / t of an all-reduce, and its share of what 
 
 from __future__ import annotations
 
-from paceline.core.units import bytes_text, duration_text, estimate_text, percent_text, rate_text
+from paceline.core.units import (
+    bytes_text,
+    duration_text,
+    estimate_text,
+    percent_text,
+    rate_text,
+    workers_text,
+)
 from paceline.records import Analysis, Estimate, LinkProbe, Profile
 from paceline.report.charts.steps import time_unit
 from paceline.report.handin.blocks import Blank, Block, Formula, Sentence
 
-__all__ = ["bandwidth_formulas", "speedup_formulas", "step_formula", "workers_of"]
+__all__ = ["bandwidth_formulas", "speedup_formulas", "step_formula"]
 
 
 def speedup_formulas(name: str, own: list[Profile]) -> list[Block]:
@@ -25,7 +32,9 @@ def speedup_formulas(name: str, own: list[Profile]) -> list[Block]:
         if base.throughput_per_s
         else "T is the time of the same work"
     )
-    opening = f"Speed-up S and efficiency E ({name}), relative to {workers_of(base.point.workers)}"
+    opening = (
+        f"Speed-up S and efficiency E ({name}), relative to {workers_text(base.point.workers, base.unit)}"
+    )
     shown: list[Block] = [Sentence(f"{opening}; {what}:")]
     for profile in own[1:]:
         n, first = profile.point.workers, base.point.workers
@@ -95,7 +104,7 @@ def step_formula(most: Profile) -> list[Block]:
         r"T = T_\mathrm{compute} + T_\mathrm{slowest} + T_\mathrm{network} = "
         rf"{' + '.join(numbers[:3])} \approx {numbers[3]}\ \mathrm{{{unit.replace('µ', 'u')}}}"
     )
-    count = workers_of(most.point.workers)
+    count = workers_text(most.point.workers, most.unit)
     return [
         Sentence(f"One step at {count}; each part is a median, so the sum need not be exact:"),
         Formula(tex),
@@ -114,7 +123,9 @@ def bandwidth_formulas(analysis: Analysis) -> list[Block]:
     if size is None or rate is None:
         return []
     shown: list[Block] = [
-        Sentence(f"Every worker communicates {bytes_text(size.value)} in a step at {workers_of(n)}.")
+        Sentence(
+            f"Every worker communicates {bytes_text(size.value)} in a step at {workers_text(n, most.unit)}."
+        )
     ]
     bus = _upright(rate_text(rate.value))
     if most.strategy in (None, "ddp"):  # all of it is all-reduce, which has this factor
@@ -154,11 +165,6 @@ def _share(analysis: Analysis, most: Profile, rate: Estimate) -> list[Block]:
 
 def _of(link: LinkProbe, most: Profile) -> bool:
     return most.point.backend is None or link.backend == most.point.backend
-
-
-def workers_of(count: int) -> str:
-    """1 worker, 2 workers."""
-    return f"{count} worker{'' if count == 1 else 's'}"
 
 
 def _value(quantity: Estimate, factor: float = 1.0) -> str:

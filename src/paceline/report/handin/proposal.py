@@ -21,7 +21,7 @@ from paceline.report.tables.measured import scaling_table
 __all__ = ["proposal_latex", "proposal_text"]
 
 _WIDTH = 78
-_COLUMNS = ("workers", "nodes", "global batch", "samples/s", "speed-up", "efficiency")
+_COLUMNS = ("workers", "GPUs", "nodes", "global batch", "samples/s", "speed-up", "efficiency")
 _SAID = ("Problem", "Machine", "Method", "Result", "Limit", "Extrapolated", "Resources")
 
 
@@ -83,7 +83,7 @@ def _table(analysis: Analysis) -> Table | None:
     if whole is None:
         return None
     kept = [i for i, column in enumerate(whole.columns) if column.name in _COLUMNS]
-    workers = next(i for i, column in enumerate(whole.columns) if column.name == "workers")
+    workers = next(i for i, column in enumerate(whole.columns) if column.name in _COLUMNS[:2])
     rows = [
         tuple(f"{row[i]}*" if i == workers and kind == "predicted" else row[i] for i in kept)
         for row, kind in zip(whole.rows, whole.kinds, strict=True)

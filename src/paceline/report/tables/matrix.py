@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paceline.core.units import duration_text, gain_text
+from paceline.core.units import duration_text, gain_text, workers_text
 from paceline.records import Analysis, Estimate, Profile
 from paceline.report.document import Column, Table
 from paceline.report.tables.cells import UNKNOWN
@@ -22,8 +22,9 @@ def matrix_table(analysis: Analysis) -> Table | None:
     rows = tuple(
         (str(batch), *(_cell(cells.get((batch, count)), what) for count in counts)) for batch in batches
     )
-    columns = tuple(Column(name) for name in ("batch per worker", *map(_workers, counts)))
-    caption = f"Time of one {what} and speed-up, by batch per worker and workers."
+    unit = found[0].unit
+    columns = tuple(Column(name) for name in (f"batch per {unit}", *(workers_text(n, unit) for n in counts)))
+    caption = f"Time of one {what} and speed-up, by batch per {unit} and {unit}s."
     return Table("matrix", caption, columns, rows)
 
 
@@ -35,7 +36,3 @@ def _cell(profile: Profile | None, what: str) -> str:
         return profile.state if profile.state != "ok" else UNKNOWN
     speed = "" if profile.speedup is None else f", {gain_text(Estimate(profile.speedup.value), unit='x')}"
     return f"{duration_text(time.value)}{speed}"
-
-
-def _workers(count: int) -> str:
-    return f"{count} worker{'' if count == 1 else 's'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paceline.core.units import TIME_OF, estimate_text, rate_text
 from paceline.records import Analysis, series_names
+from paceline.report.charts.series import unit_of
 from paceline.report.charts.stated import stated_kind, stated_whole
 from paceline.report.charts.steps import time_unit
 from paceline.report.document import Column, Table
@@ -21,7 +22,13 @@ def stated_table(analysis: Analysis) -> Table | None:
     wholes = [stated_whole(p, kind) for p in found]
     factor, unit = time_unit([time.value for time in wholes if time is not None])
     names = series_names([p.point for p in found])
-    heads = ("line", "workers", f"{TIME_OF[kind]} ({unit})", f"computing ({unit})", f"communication ({unit})")
+    heads = (
+        "line",
+        f"{unit_of(analysis)}s",
+        f"{TIME_OF[kind]} ({unit})",
+        f"computing ({unit})",
+        f"communication ({unit})",
+    )
     rows = [
         (
             names[p.point],
