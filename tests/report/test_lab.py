@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from paceline.analysis.question import Ask
-from paceline.cli.verbs.analyze import analysis_of
 from paceline.records import Answer, Finding
 from paceline.report.document import Figure, Table
 from paceline.report.handin.blocks import Blank, Formula, Heading, Sentence
 from paceline.report.handin.lab import lab_blocks
+from paceline.source.anything import table_at
 from tests.support.report_sample import FULL
 
 TABLE = """gpus,per_gpu_batch,epoch_s,compute_s,comm_s,bandwidth (GB/s),samples
@@ -24,7 +24,7 @@ TABLE = """gpus,per_gpu_batch,epoch_s,compute_s,comm_s,bandwidth (GB/s),samples
 def labs(tmp_path_factory):
     file = tmp_path_factory.mktemp("lab") / "times.csv"
     file.write_text(TABLE)
-    return analysis_of(file, ask=Ask(), cluster=None)[0]
+    return table_at(file, ask=Ask(), cluster=None)
 
 
 def formulas(analysis):
@@ -33,7 +33,7 @@ def formulas(analysis):
 
 def test_batch_by_workers_is_a_matrix_of_time_and_speed_up(labs):
     (matrix,) = [block for block in lab_blocks(labs) if isinstance(block, Table) and block.id == "matrix"]
-    assert [column.name for column in matrix.columns] == ["batch per worker", "1 worker", "2 workers"]
+    assert [column.name for column in matrix.columns] == ["batch per GPU", "1 GPU", "2 GPUs"]
     assert matrix.rows == (
         ("32", "1 min 40 s, 1.00x", "60.0 s, 1.67x"),
         ("64", "1 min 30 s, 1.00x", "50.0 s, 1.80x"),
@@ -48,7 +48,7 @@ def test_one_batch_is_no_matrix():
 def test_columns_of_computing_communication_and_bandwidth_are_drawn_and_listed_as_stated(labs):
     figures = {block.id: block for block in lab_blocks(labs) if isinstance(block, Figure)}
     bars = figures["stated"].spec["layer"][0]["data"]["values"]
-    assert [(bar["start"], bar["end"]) for bar in bars if bar["point"].startswith("2 workers, 32")] == [
+    assert [(bar["start"], bar["end"]) for bar in bars if bar["point"].startswith("2 GPUs, 32")] == [
         (0.0, 50.0), (50.0, 70.0),
     ]  # fmt: skip
     marks = figures["stated"].spec["layer"][1]["data"]["values"]

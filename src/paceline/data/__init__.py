@@ -6,14 +6,9 @@ import tomllib
 from importlib.resources import files
 from typing import Literal
 
-__all__ = ["lab_table", "shipped"]
+__all__ = ["shipped"]
 
 
 def shipped(name: Literal["gpus", "links", "datasets", "centres"]) -> dict[str, dict[str, object]]:
     """One of the shipped files, as its rows by name."""
     return tomllib.loads(files("paceline.data").joinpath(f"{name}.toml").read_text("utf-8"))
-
-
-def lab_table(name: str) -> str:
-    """The table that a lab published, as it was."""
-    return files("paceline.data").joinpath("labs", f"{name}.csv").read_text("utf-8")

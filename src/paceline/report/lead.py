@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from paceline.core.stats import scaled
 from paceline.core.units import duration_range_text, estimate_text, is_unusable, percent_text, workers_text
 from paceline.records import Analysis, Estimate, Profile
+from paceline.report.charts.grid import grid_figures
 from paceline.report.charts.scaling import scaling_figures
 from paceline.report.charts.stated import stated_parts_figure
 from paceline.report.charts.steps import split_figure
@@ -17,6 +18,7 @@ __all__ = ["Tile", "lead_figures", "tiles"]
 
 _MOST = 3
 _MOST_BARS = 6  # beside a speed-up chart
+_MOST_GRIDS = 2  # side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def _percent_interval(share: Estimate) -> str:
 
 
 def lead_figures(analysis: Analysis) -> tuple[Figure, ...]:
-    """Speed-up of the series that the verdict is about, beside the bars of its step, else beside efficiency."""
+    """Speed-up of the verdict's series, beside the bars of its step, else beside efficiency; of a grid its maps."""
     found = scaling_figures(analysis)
     wanted = f"speedup-{analysis.verdict.scaling}"
     speedup = next((f for f in found if f.id == wanted), found[0] if found else None)
@@ -90,4 +92,6 @@ def lead_figures(analysis: Analysis) -> tuple[Figure, ...]:
     beside = (
         bars or stated or next((f for f in found if f.id == wanted.replace("speedup", "efficiency")), None)
     )
+    if speedup is None and (grids := grid_figures(analysis)):
+        return grids[:_MOST_GRIDS]  # a grid at one count: its heat maps say what bars cannot
     return tuple(figure for figure in (speedup, beside) if figure is not None)

@@ -39,6 +39,7 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
     fit = analysis.fit if several or analysis.projections else None  # one count shows nothing about a law
     found = (
         Section("asked", "What was asked", tables=_present(answer_tables.asked_table(analysis))),
+        Section("grids", "Grids", figures=grid_figures(analysis)),
         Section(
             "scaling",
             "Speed-up and efficiency",
@@ -66,7 +67,6 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
             figures=(*accuracy_figures(analysis), *_present(accuracy_figure(analysis))),
             tables=_present(comparison_table(analysis), answer_tables.convergence_table(analysis)),
         ),
-        Section("grids", "Grids", figures=grid_figures(analysis)),
         Section(
             "memory",
             "Memory, utilisation, slow workers",

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict
 
 from paceline.analysis.recipe import Question, Recipe, Recorded
 from paceline.core.errors import UsageError
-from paceline.data import lab_table
 from paceline.records import Study
 from paceline.store.study_schema import StudyFile, study_of
 
@@ -71,7 +70,10 @@ def read_recipe(name: str) -> Recipe:
 
 
 def _recorded(file: RecordedFile | None) -> Recorded | None:
-    return None if file is None else Recorded(lab_table(file.table), file.what, tuple(file.asks))
+    if file is None:
+        return None
+    table = files("paceline.data").joinpath("labs", f"{file.table}.csv").read_text("utf-8")
+    return Recorded(table, file.what, tuple(file.asks))
 
 
 def _study(name: str, asked: StudyFile) -> Study:

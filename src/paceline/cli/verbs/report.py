@@ -76,7 +76,7 @@ def report(
     ] = None,
     trainings: Annotated[int, typer.Option(min=1, help="Resources for so many trainings.")] = 1,
     price: Annotated[
-        str | None, typer.Option(help="What a device or node costs: 2.5/gpu-h, EUR 40/node-h.")
+        str | None, typer.Option(help="What a worker or node costs: EUR 2.5/gpu-h, 0.04/worker-h, 40/node-h.")
     ] = None,
 ) -> None:
     """Render one page that needs nothing else, or Markdown, LaTeX, CSV, text and figures for a paper.
