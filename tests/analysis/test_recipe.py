@@ -344,7 +344,7 @@ def test_recipes_are_listed_shown_and_refused_by_name(tmp_path):
     (tmp_path / "study.toml").write_text(shown.stdout)
     assert read_study(tmp_path / "study.toml") == read_recipe("mnist").studies["laptop"]
     shown = desk("recipe", "show", "mnist", "--data", "digits", cwd=tmp_path)
-    assert f'args = ["--epochs", "90", "--data", "{tmp_path / "digits"}"]' in shown.stdout
+    assert f'args = ["--samples", "6000", "--data", "{tmp_path / "digits"}"]' in shown.stdout
     lost = desk("recipe", "run", "imagenet", cwd=tmp_path)
     assert lost.returncode == 1
     assert "there is no recipe 'imagenet'" in lost.stderr

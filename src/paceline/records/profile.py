@@ -66,7 +66,6 @@ class Profile:
     state: State
     reason: str | None
     trials: int = 0
-    unit: WorkerUnit = "worker"  # what one of its workers is called: a GPU where each has one of its own
     step_s: Estimate | None = None
     compute_s: Estimate | None = None
     exposed_s: Estimate | None = None
@@ -112,3 +111,4 @@ class Profile:
     gpu_clock_ratio: Estimate | None = None
     power_watts: Estimate | None = None
     throttled_ratio: Estimate | None = None
+    unit: WorkerUnit = "worker"  # what one of its workers is called: a GPU where each has one of its own

@@ -62,7 +62,7 @@ def stated_parts_figure(analysis: Analysis, *, only: Sequence[str] | None = None
         how += f" The first {len(shown)} of {len(found)} settings; the table has all."
     spec = _spec(bars, marks, list(label.values()), f"time of one {what} ({unit})")
     caption = f"Time of one {what} ({unit}), from the table's own columns"
-    caption += "; black mark: measured." if marks else "."
+    caption += "; upright mark: measured." if marks else "."
     name = "stated" if only is None else "stated-verdict"
     return Figure(name, title, caption, whole(spec, description=title), how=how if marks else "")
 
