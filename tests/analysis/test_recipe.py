@@ -275,12 +275,12 @@ def test_what_others_recorded_answers_too_and_is_marked():
     )
     assert own == "not measured"
     assert all(line.startswith("recorded, a lab with 2 to 8 GPUs: ") for line in recorded)
-    assert any("8 workers, 32 per worker" in line and "0.94" in line for line in recorded)
+    assert any("8 GPUs, 32 per GPU: 0.94x the rate of 4" in line for line in recorded)
 
 
 def test_sixteen_workers_are_predicted_from_the_recorded_table_with_their_baseline():
     text = answers("caltech", analysed(profile(1)))["project"]
-    assert "16 workers: speed-up 3." in text
+    assert "16 GPUs: speed-up 3." in text
     assert "against 4 (predicted, 90% interval)" in text
 
 

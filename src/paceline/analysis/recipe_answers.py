@@ -19,6 +19,7 @@ from paceline.core.units import (
     percent_text,
     range_text,
     rate_range_text,
+    workers_text,
 )
 from paceline.measure.series import all_series
 from paceline.plan.config import flag_value
@@ -75,7 +76,8 @@ def _recorded(recipe: Recipe) -> Iterator[tuple[Question, tuple[str, ...]]]:
 
 
 def _time(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
-    for base, *others in _lines(analysis):
+    known = [p for p in analysis.points if p.step_s is not None or p.speedup is not None]
+    for base, *others in (series.profiles for series in all_series(known)):
         for more in others:
             if more.speedup is not None and is_unusable(more.speedup):
                 yield f"{_setting(more)}: unusable, runs differ too much"
@@ -131,13 +133,15 @@ def _project(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
             speed = gain_text(projection.speedup, unit="x") if projection.speedup else "unknown"
             base = next((p for p in analysis.points if p.point.id == projection.baseline), None)
             than = "" if base is None else f" against {base.point.workers}"
-            yield f"{projection.workers} workers: speed-up {speed}{than} (predicted, 90% interval)"
+            count = workers_text(projection.workers, analysis.verdict.unit)
+            yield f"{count}: speed-up {speed}{than} (predicted, 90% interval)"
     refused: dict[str, list[Refusal]] = {}
     for refusal in analysis.refusals:
         if not wanted or refusal.workers in wanted:
             refused.setdefault(refusal.reason, []).append(refusal)
     for reason, same in refused.items():
-        yield f"{counts_text(r.workers for r in same)} workers: no prediction, {reason}; {same[0].would_help}"
+        counts = f"{counts_text(r.workers for r in same)} {analysis.verdict.unit}s"
+        yield f"{counts}: no prediction, {reason}; {same[0].would_help}"
 
 
 def _bytes(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
@@ -280,8 +284,8 @@ def _over(a: Estimate, b: Estimate) -> Estimate:
 
 def _setting(profile: Profile) -> str:
     point = profile.point
-    parts = [f"{point.workers} worker{'s' if point.workers > 1 else ''}"]
-    parts += [f"{point.per_worker_batch} per worker"] if point.per_worker_batch else []
+    parts = [workers_text(point.workers, profile.unit)]
+    parts += [f"{point.per_worker_batch} per {profile.unit}"] if point.per_worker_batch else []
     parts += [f"{flag.lstrip('-')} {value}" for flag, value in point.varied]
     return ", ".join(parts)
 

@@ -102,7 +102,8 @@ def _scaling(
 
 
 def _no_answer(series: Series | None, *reasons: Reason, limits: tuple[Reason, ...] = ()) -> Verdict:
-    return Verdict("no_answer", points=() if series is None else _ids(series), reasons=reasons, limits=limits)
+    points, unit = ((), "worker") if series is None else (_ids(series), series.baseline.unit)
+    return Verdict("no_answer", points=points, reasons=reasons, limits=limits, unit=unit)
 
 
 def _ids(series: Series) -> tuple[str, ...]:
