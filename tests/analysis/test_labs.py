@@ -8,7 +8,7 @@ from paceline.analysis.question import Ask
 from paceline.analysis.table import table_analysis
 from paceline.table.read import read_table
 
-_LABS = Path(__file__).parents[2] / "examples" / "labs"
+_LABS = Path(__file__).parents[2] / "src" / "paceline" / "data" / "labs"
 
 
 def _lab(name, **ask):

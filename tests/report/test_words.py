@@ -25,7 +25,7 @@ from tests.support.report_sample import FULL
 
 ROOT = Path(__file__).parents[2]
 RECORDED = sorted(path.parent for path in (ROOT / "tests" / "recorded").glob("*/study.toml"))
-LABS = sorted((ROOT / "examples" / "labs").glob("*.csv"))
+LABS = sorted((ROOT / "src" / "paceline" / "data" / "labs").glob("*.csv"))
 LONGEST = 25  # words of a sentence
 OLD = re.compile(
     r"\b(exposed|wires?|straggl\w+|foreseen|told apart|knee|pareto|VOID|DOUBT|dearer|"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-from paceline.analysis.machines import with_seen
+from paceline.analysis.machines import unit_seen, with_seen
 from paceline.analysis.pipeline import Evidence, Trained, analysed
 from paceline.analysis.question import Ask, Cluster
 from paceline.analysis.recipe import Recipe
@@ -45,7 +45,8 @@ def study_analysis(
     """
     groups = launches(points_of(study), results, warmup=study.warmup, steps=study.steps)
     seen = with_seen(cluster, results)
-    profiles = with_mfu(_with_backend(curve(groups), seen.backend), groups, gpus or {})
+    named = tuple(replace(profile, unit=unit_seen(results)) for profile in curve(groups))
+    profiles = with_mfu(_with_backend(named, seen.backend), groups, gpus or {})
     findings = study_findings(groups, profiles)
     trained, of_seeds = (None, ()) if study.goal is None else _trained(study, study.goal, groups)
     if trained is not None:

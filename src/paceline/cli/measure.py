@@ -69,7 +69,7 @@ def run(
     """Run what is missing, with the plan and the progress on stderr."""
     kept = to_keep(held, retry_failed=retry_failed)
     print_plan(folder, study, plan, results=kept, bench=bench, file=sys.stderr)
-    with terminated_like_interrupted(), progress_listener(study) as listener:
+    with terminated_like_interrupted(), progress_listener(folder, study) as listener:
         return run_study(
             folder, study, plan, bench=bench, listener=listener, known=held, retry_failed=retry_failed
         )

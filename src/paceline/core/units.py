@@ -185,9 +185,9 @@ def is_wide(quantity: Estimate) -> bool:
     )
 
 
-def workers_text(count: int) -> str:
-    """1 worker, 2 workers."""
-    return f"{count} worker{'' if count == 1 else 's'}"
+def workers_text(count: int, unit: str = "worker") -> str:
+    """1 worker, 2 workers, 2 GPUs."""
+    return f"{count} {unit}{'' if count == 1 else 's'}"
 
 
 def bytes_text(size: float | None) -> str:

@@ -94,6 +94,7 @@ class Candidates:
     # the time as its Projection says it; None where it is measured
     projected: tuple[Estimate | None, ...]
     samples_per_epoch: int | None = None
+    unit: str = "worker"
 
 
 def candidates_of(
@@ -165,6 +166,7 @@ def candidates_of(
             for s, f in zip(settings, factor, strict=True)
         ),
         samples_per_epoch=known_size,
+        unit=told.baseline.unit,
     )
 
 

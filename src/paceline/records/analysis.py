@@ -106,6 +106,7 @@ class Threshold:
     value: float
     threshold: float
     holds: bool | None
+    points: tuple[str, ...] = ()  # ids of the Points that it compares
 
 
 @dataclass(frozen=True, slots=True)

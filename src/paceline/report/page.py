@@ -56,6 +56,7 @@ class _Study:
     brief: tuple[Line, ...]
     how: str | None
     tiles: tuple[Tile, ...]
+    nothing: bool  # runs failed and none was measured: it looks so
     lead: tuple[Figure, ...]
     asked: Section | None  # what a recipe asks, with its answers
     advice: tuple[Advice, ...]
@@ -86,8 +87,10 @@ class _Level:
     kinds: tuple[_Kind, ...]
 
 
-def page(studies: Sequence[tuple[str, Analysis]]) -> str:
-    """The whole file. One study, or several that are compared first and then shown one by one."""
+def page(studies: Sequence[tuple[str, Analysis]], *, so_far: bool = False) -> str:
+    """The whole file. One study, or several that are compared first and then shown one by one.
+
+    `so_far`: more is being measured, and what is said may still change."""
     shown = [
         _study(name, analysis, f"s{i}-" if len(studies) > 1 else "")
         for i, (name, analysis) in enumerate(studies, 1)
@@ -113,6 +116,7 @@ def page(studies: Sequence[tuple[str, Analysis]]) -> str:
     return environment.get_template("page.html").render(
         title=" · ".join(study.name for study in shown),
         studies=shown,
+        so_far=so_far,
         together=together,
         definitions=DEFINITIONS,
         pictures={figure.id: _picture(figure) for figure in figures} if drawn else {},
@@ -136,6 +140,7 @@ def _study(name: str, analysis: Analysis, prefix: str) -> _Study:
         brief=analysis.brief,
         how=measured_how(analysis),
         tiles=tiles(analysis),
+        nothing=bool(analysis.failures) and not any(p.state == "ok" for p in analysis.points),
         lead=tuple(replace(figure, id=f"{prefix}{figure.id}") for figure in lead),
         asked=next((_apart(section, prefix) for section in found if section.id == "asked"), None),
         advice=advice(analysis),

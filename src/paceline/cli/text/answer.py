@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from paceline.analysis.json_file import analysis_data
 from paceline.cli.text.accuracy import comparison_lines
+from paceline.cli.text.bars import BAR, bar_legend, step_bars
+from paceline.cli.text.guard import shown, unguarded
 from paceline.cli.text.plan import print_json
 from paceline.cli.text.recipe import answer_lines
 from paceline.cli.text.terminal import bold, fitted, folded_table, narrowed, terminal_width
@@ -26,7 +29,7 @@ _KINDS = 3  # of findings, at the end of a study
 _ORDER = ("void", "doubt", "note")
 _COLOURS = {"use": 32, "stay": 32, "undecided": 33, "no_answer": 31}
 # given up in this order where a terminal is too narrow
-_OPTIONAL = ("state", "runs", "memory", "samples/s", "data wait", "tokens/s", "comm wait")
+_OPTIONAL = ("state", "runs", "memory", "data wait", "samples/s", "tokens/s", "comm wait", BAR)
 _NAMES = 4  # of points that share a finding
 _LEGEND = "comm wait: share of a step spent waiting for the network and the slowest worker"
 _COLUMNS = (
@@ -42,17 +45,23 @@ def print_analysis(analysis: Analysis, *, folder: StudyFolder, json: bool, every
     else:
         width = terminal_width()
         brief = width is not None and not everything
-        print(analysis_text(analysis, folder=folder.root, width=width, brief=brief))
+        text = analysis_text(analysis, folder=folder.root, width=width, brief=brief)
+        headline, _, rest = text.partition("\n\n")  # the colour is ours; what others wrote stays guarded
+        colour = _COLOURS[analysis.verdict.answer]
+        lines = (bold(shown(line), colour) for line in headline.splitlines())
+        print("\n".join(lines), file=unguarded(sys.stdout))
+        print(f"\n{rest}")
 
 
 def analysis_text(analysis: Analysis, *, folder: Path, width: int | None = None, brief: bool = False) -> str:
     """The answer as text, for a terminal of this width where there is one; `brief`: what matters most."""
-    colour = _COLOURS[analysis.verdict.answer]
-    parts = [*(bold(line, colour) for line in fitted(verdict_text(analysis.verdict), width)), ""]
+    parts = [*fitted(verdict_text(analysis.verdict), width), ""]
     if analysis.convergence is not None and analysis.convergence.comparisons:
         parts += [*comparison_lines(analysis.convergence, width=width), ""]
     table = _table(analysis.points, width=width, brief=brief)
     parts += [table, *_strategy_lines(analysis.points)]
+    if BAR in table:
+        parts += [*fitted(f"{BAR}: {bar_legend(step_bars(analysis.points))}", width)]
     if "comm wait" in table and any(profile.exposed_s for profile in analysis.points):
         parts += [*fitted(_LEGEND, width)]
     name = shlex.quote(str(folder))
@@ -146,6 +155,7 @@ def _table(points: tuple[Profile, ...], *, width: int | None, brief: bool) -> st
     distinct = len(set(labels)) > 1
     spread = any(p.point.nodes > 1 for p in points)
     worded = any(p.tokens_per_s for p in points)
+    bars = step_bars(points) if width is not None else []  # a file is searched, not looked at
     rows = [
         [
             *([label] if distinct else []),
@@ -162,11 +172,15 @@ def _table(points: tuple[Profile, ...], *, width: int | None, brief: bool) -> st
             units.bytes_text(profile.peak_memory_bytes.value if profile.peak_memory_bytes else None),
             profile.step_s.n if profile.step_s else 0,
             "not run" if profile.state == "cancelled" and not profile.trials else profile.state,
+            *([bars[i]] if any(bars) else []),
         ]
-        for profile, label in zip(points, labels, strict=True)
+        for i, (profile, label) in enumerate(zip(points, labels, strict=True))
     ]
     places = [*(["setting"] if distinct else []), *(["nodes"] if spread else [])]
     headers = [*places, *((*_COLUMNS[:4], "tokens/s", *_COLUMNS[4:]) if worded else _COLUMNS)]
+    headers += [BAR] if any(bars) else []
+    if points and all(profile.unit == "GPU" for profile in points):
+        headers[headers.index("workers")] = "GPUs"
     if brief:
         kept = narrowed(headers, rows, optional=_unneeded(points), width=width)
         headers, rows = [headers[i] for i in kept], [[row[i] for i in kept] for row in rows]

@@ -24,6 +24,7 @@ from paceline.decide.sentence import verdict_text
 from paceline.measure.doubling import doublings
 from paceline.predict.observations import time_of
 from paceline.records import Analysis, Fit, Profile, Projection, Recommendation, Refusal, TimeKind
+from paceline.report.charts.series import unit_of
 from paceline.report.commands import with_commands
 
 __all__ = ["advice_text", "answers_text", "table_text"]
@@ -53,9 +54,10 @@ def answers_text(analysis: Analysis) -> list[str]:
     """Everything after the points."""
     parts: list[str] = []
     if analysis.projections:
-        parts += ["", "Predicted, not measured (90% intervals):", _projections(analysis.projections)]
+        shown = _projections(analysis.projections, unit_of(analysis))
+        parts += ["", "Predicted, not measured (90% intervals):", shown]
     if analysis.refusals:
-        parts += ["", *_refusals(analysis.refusals)]
+        parts += ["", *_refusals(analysis.refusals, unit_of(analysis))]
     if analysis.fit is not None:
         parts += ["", *_fit(analysis.fit)]
     if analysis.convergence is not None and analysis.convergence.critical_global_batch is not None:
@@ -89,14 +91,14 @@ def advice_text(recommendations: Sequence[Recommendation]) -> str:
     return "\n".join(lines)
 
 
-def _refusals(refusals: Sequence[Refusal]) -> Iterator[str]:
+def _refusals(refusals: Sequence[Refusal], unit: str) -> Iterator[str]:
     """What was not projected, and what only as an order of magnitude; the same reason once."""
     groups: dict[tuple[str, str], list[Refusal]] = {}
     for refusal in refusals:
         wide = refusal.rule == "wide-interval"
         groups.setdefault((refusal.rule, "" if wide else refusal.reason), []).append(refusal)
     for (rule, reason), same in list(groups.items())[:_MOST]:
-        counts = f"{counts_text(r.workers for r in same)} workers"
+        counts = f"{counts_text(r.workers for r in same)} {unit}s"
         if rule == "wide-interval":
             text = f"unusable for {counts}: the interval is wider than 2x"
         else:
@@ -124,8 +126,9 @@ def _points(points: Sequence[Profile], kind: TimeKind) -> str:
                 profile.state,
             ]
         )
-    heads = ["setting", "workers", "global batch", f"time of one {TIME_OF[kind]}", "samples/s", "speed-up",
-             "efficiency", "per doubling", "worker-s", "scaling", "state"]  # fmt: skip
+    unit = points[0].unit if points else "worker"
+    heads = ["setting", f"{unit}s", "global batch", f"time of one {TIME_OF[kind]}", "samples/s", "speed-up",
+             "efficiency", "per doubling", f"{unit}-s", "scaling", "state"]  # fmt: skip
     more = f"\n… and {len(points) - _MOST} more (--json shows all)" if len(points) > _MOST else ""
     return _table(heads, rows) + more
 
@@ -138,7 +141,7 @@ def _per_doubling(profile: Profile, points: Sequence[Profile]) -> str:
     return _UNKNOWN if gain is None else f"{gain.value:.2f}x"
 
 
-def _projections(projections: Sequence[Projection]) -> str:
+def _projections(projections: Sequence[Projection], unit: str) -> str:
     rows = [
         [
             str(p.workers),
@@ -153,7 +156,7 @@ def _projections(projections: Sequence[Projection]) -> str:
         for p in projections[:_MOST]
     ]
     what = TIME_OF[projections[0].time_kind]
-    heads = ["workers", "nodes", "batch per worker", f"time of one {what}", "speed-up", "efficiency",
+    heads = [f"{unit}s", "nodes", f"batch per {unit}", f"time of one {what}", "speed-up", "efficiency",
              "time to accuracy", "why"]  # fmt: skip
     more = f"\n… and {len(projections) - _MOST} more (--json shows all)" if len(projections) > _MOST else ""
     return _table(heads, rows) + more

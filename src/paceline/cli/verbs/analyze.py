@@ -31,7 +31,7 @@ ProbeFolder = Annotated[
 Price = Annotated[
     str | None,
     typer.Option(
-        help="What a device or node costs: 2.5/gpu-h, EUR 40/node-h.  [default: price in the cluster file]"
+        help="What a worker or node costs: EUR 2.5/gpu-h, 0.04/worker-h, 40/node-h.  [default: the cluster file's]"
     ),
 ]
 

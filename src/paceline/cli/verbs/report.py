@@ -15,10 +15,12 @@ import typer
 from paceline.analysis.cluster import price_from
 from paceline.analysis.question import Ask
 from paceline.core.errors import StudyError, UsageError
+from paceline.data import shipped
 from paceline.decide.options import planned
 from paceline.records import Analysis
 from paceline.report.charts import draw
 from paceline.report.charts.tidy import tidy_csv
+from paceline.report.handin.centre import Centre, centre_from
 from paceline.report.handin.lab_text import lab_latex, lab_markdown
 from paceline.report.handin.latex import latex_report
 from paceline.report.handin.markdown import markdown_report
@@ -33,6 +35,7 @@ from paceline.store.paths import StudyFolder
 __all__ = ["report", "report_beside"]
 
 _PAGE = "report.html"
+_FORMS = {"--lab": lab_markdown, "--lab --latex": lab_latex}
 Studies = Sequence[tuple[str, Analysis]]
 
 
@@ -57,6 +60,14 @@ def report(
     proposal: Annotated[
         bool, typer.Option("--proposal", help="Print half a page for a proposal (text, or with --latex).")
     ] = False,
+    centre: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="CENTRE",
+            help="With what this centre asks: access, nersc, csc, juelich, eurohpc.",
+        ),
+    ] = None,
     samples: Annotated[
         float | None, typer.Option(min=1, help="Resources for so many samples (epochs x data set).")
     ] = None,
@@ -65,7 +76,7 @@ def report(
     ] = None,
     trainings: Annotated[int, typer.Option(min=1, help="Resources for so many trainings.")] = 1,
     price: Annotated[
-        str | None, typer.Option(help="What a device or node costs: 2.5/gpu-h, EUR 40/node-h.")
+        str | None, typer.Option(help="What a worker or node costs: EUR 2.5/gpu-h, 0.04/worker-h, 40/node-h.")
     ] = None,
 ) -> None:
     """Render one page that needs nothing else, or Markdown, LaTeX, CSV, text and figures for a paper.
@@ -77,8 +88,9 @@ def report(
     asked = [name for name, on in _forms(markdown, latex, csv, text).items() if on]
     if lab:
         asked = _lab_form(asked)
-    if proposal:
+    if proposal or centre is not None:
         asked = _proposal_form(asked)
+    wishes = None if centre is None else _centre(centre)
     if len(asked) > 1:
         raise UsageError(
             f"{' and '.join(asked)} cannot both go to the output", hint=f"{asked[0]} > FILE, then the other"
@@ -94,7 +106,7 @@ def report(
     if figures is not None:
         write_figures(studies, figures)
     if asked:
-        print(_printed(asked[0], studies, figures), end="")
+        print(_printed(asked[0], studies, figures, wishes), end="")
     if html is not None or not (asked or figures):
         where = html or _beside(sources)
         write_text(where, page(studies))
@@ -158,23 +170,35 @@ def _forms(markdown: bool, latex: bool, csv: bool, text: bool) -> dict[str, bool
     return {"--markdown": markdown, "--latex": latex, "--csv": csv, "--text": text}
 
 
-def _printed(form: str, studies: Studies, figures: Path | None) -> str:
+def _centre(name: str) -> Centre:
+    """What the centre of this name asks for."""
+    known = shipped("centres")
+    if name not in known:
+        raise UsageError(
+            f"--for {name!r} is no centre that is known",
+            hint=f"one of {', '.join(known)}; or --proposal alone",
+        )
+    return centre_from(known[name])
+
+
+def _printed(form: str, studies: Studies, figures: Path | None, centre: Centre | None) -> str:
     if form == "--csv":
         return tidy_csv(studies)
     if form == "--markdown":
         return "\n".join(markdown_report(analysis) for _, analysis in studies)
     if form == "--proposal":
-        return "\n\n".join(proposal_text(analysis) for _, analysis in studies)
+        return "\n\n".join(proposal_text(analysis, centre=centre) for _, analysis in studies)
     if form == "--text":
         return "\n\n".join(text_report(analysis) for _, analysis in studies)
     folders = [
         None if figures is None else f"{figures}/study-{i}" if len(studies) > 1 else str(figures)
         for i in range(1, len(studies) + 1)
     ]
-    forms = {"--lab": lab_markdown, "--lab --latex": lab_latex, "--proposal --latex": proposal_latex}
-    render = forms.get(form, latex_report)
     return "\n".join(
-        render(analysis, figures=folder) for (_, analysis), folder in zip(studies, folders, strict=True)
+        proposal_latex(analysis, figures=folder, centre=centre)
+        if form == "--proposal --latex"
+        else _FORMS.get(form, latex_report)(analysis, figures=folder)
+        for (_, analysis), folder in zip(studies, folders, strict=True)
     )
 
 

@@ -65,7 +65,7 @@ def _visible(spec: Spec) -> Spec:
     return {key: clean(value) for key, value in spec.items()}
 
 
-def worker_axis(counts: Sequence[int]) -> Spec:
+def worker_axis(counts: Sequence[int], unit: str = "worker") -> Spec:
     """Workers on a doubling scale, with a tick at every count, or at powers of two where there are many."""
     low, high = min(counts), max(counts)
     ticks = sorted(set(counts))
@@ -74,7 +74,7 @@ def worker_axis(counts: Sequence[int]) -> Spec:
     return {
         "field": "workers",
         "type": "quantitative",
-        "title": "workers",
+        "title": f"{unit}s",
         "scale": {"type": "log", "base": 2, "domain": [low / 1.12, high * 1.12], "nice": False},
         "axis": {"values": ticks, "format": "d", "grid": False},
     }
