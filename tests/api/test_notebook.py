@@ -18,7 +18,7 @@ def test_the_example_notebook_answers_its_question():
     notebook = nbformat.read(EXAMPLES / "four-or-eight.ipynb", as_version=4)
     nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": EXAMPLES}}).execute()
     shown = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    assert "Use 8 workers" in shown[0]["data"]["text/html"]
+    assert "Use 8 GPUs" in shown[0]["data"]["text/html"]
     assert "'use', 8" in shown[1]["data"]["text/plain"]
     assert "32 workers:" in shown[2]["text"]
     assert shown[-1]["data"]["image/svg+xml"].startswith("<svg")

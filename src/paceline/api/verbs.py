@@ -52,7 +52,7 @@ def analyze(
 
     >>> found = analyze([{"gpus": 1, "epoch_s": 100}, {"gpus": 2, "epoch_s": 55}, {"gpus": 4, "epoch_s": 30}])
     >>> print(found)
-    Use 4 workers: 3.33x faster than 1, 83% efficient (strong scaling).
+    Use 4 GPUs: 3.33x faster than 1, 83% efficient (strong scaling).
     """
     machines = cluster_of(None if cluster is None else Path(cluster))
     prices = prices_of(price, deadline, budget, None, machines)
