@@ -73,7 +73,7 @@ def test_the_estimate_ticks_between_runs_and_the_bar_counts_runs(half_done):
     assert "elapsed 0:05" in drawn(table)
     assert "left about 0:15" in drawn(table)
     clock.now_s = 500.0
-    assert "nearly done" in drawn(table)
+    assert "left more than 0:10" in drawn(table)  # the second run's share stays
     assert f"{len(progress.results)} of {len(progress.results) + 2} runs" in drawn(table)
 
 

@@ -25,6 +25,7 @@ from paceline.store.worker_files import Heartbeat
 __all__ = ["LiveTable"]
 
 _BAR = 30
+_NEARLY = 0.95  # of a run that should have ended
 _HEADS = ("setting", "runs", "step ms", "speed-up", "now")
 
 
@@ -68,18 +69,21 @@ class LiveTable:
         return Group(table, self._bar(self._progress))
 
     def _bar(self, progress: Progress) -> Table:
-        """A bar of the whole study: runs that are done, and what of the others' time has passed."""
+        """A bar of the whole study: runs that are done, and of the one under way what was expected of it.
+
+        A run that takes longer than expected takes nothing of what the others are expected to take."""
         now_s = self._clock.monotonic_s()
-        left_s = max(0.0, progress.eta_s - (now_s - self._renewed_s))
         done, missing = len(progress.results), len(progress.missing)
-        share = (progress.eta_s - left_s) / progress.eta_s if progress.eta_s > 0 else 1.0
-        passed = done + missing * min(share, 0.99 if missing else 1.0)
+        each_s, waited_s = progress.eta_s / max(1, missing), now_s - self._renewed_s
+        left_s = progress.eta_s - min(waited_s, each_s)
+        passed = done + (min(waited_s / each_s, _NEARLY) if each_s > 0 else 0.0)
+        about = "about" if waited_s <= each_s else "more than"
         line = Table.grid(padding=(0, 1))
         line.add_row(
             ProgressBar(total=max(1, done + missing), completed=passed, width=_BAR),
             Text(f"{done} of {done + missing} runs"),
             Text(f"elapsed {_clock_text(now_s - self._began_s)}"),
-            Text(f"left about {_clock_text(left_s)}" if left_s else "nearly done"),
+            Text(f"left {about} {_clock_text(left_s)}"),
         )
         return line
 
