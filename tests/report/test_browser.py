@@ -266,11 +266,23 @@ def axe(tmp_path_factory):
     return (where / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_to_complain_about(browser, file, axe, scheme):
-    tab = browser.new_context(color_scheme=scheme, bypass_csp=True).new_page()
+@pytest.mark.parametrize(
+    ("width", "scheme", "media"),
+    [
+        (1300, "light", "screen"),
+        (1300, "dark", "screen"),
+        (390, "light", "screen"),
+        (390, "dark", "screen"),
+        (1300, "light", "print"),
+    ],
+)
+def test_axe_finds_nothing_to_complain_about(browser, file, axe, width, scheme, media):
+    tab = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+    ).new_page()
     tab.goto(file.as_uri())
-    all_live(tab)
+    tab.emulate_media(media=media, color_scheme=scheme)
+    (all_live if width == 1300 and media == "screen" else unfold)(tab)
     tab.evaluate(axe)
     found = tab.evaluate(
         "axe.run().then(result => result.violations.map(v => [v.id, v.impact, v.nodes[0].html]))"

@@ -145,7 +145,13 @@ def _by_workers(found: Convergence | None) -> list[Comparison]:
     """Few workers before many; at each count the one that all are compared with first."""
     if found is None:
         return []
-    return sorted(found.comparisons, key=lambda c: (c.workers, c.global_batch or 0, c.difference is not None))
+    ordered = sorted(
+        found.comparisons, key=lambda c: (c.workers, c.global_batch or 0, c.difference is not None)
+    )
+    once: dict[str, Comparison] = {}  # a setting that starts a weak and a strong series is trained once
+    for one in ordered:
+        once.setdefault(one.label, one)
+    return list(once.values())
 
 
 def _curves(found: Convergence | None, c: Comparison) -> Sequence[AccuracyCurve]:
@@ -158,7 +164,7 @@ def _last_epoch(found: Convergence | None, c: Comparison) -> float:
 
 
 def _epoch_text(epoch: Estimate) -> str:
-    if epoch.low is None or epoch.high is None or epoch.low == epoch.high:
+    if epoch.low is None or epoch.high is None or f"{epoch.low:.0f}" == f"{epoch.high:.0f}":
         return f"{epoch.value:g}"
     return f"{epoch.value:g} ({epoch.low:.0f}-{epoch.high:.0f})"
 
