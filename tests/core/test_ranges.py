@@ -45,3 +45,7 @@ def test_counts_are_listed_once_in_order():
     assert counts_text([16, 8, 16]) == "8 and 16"
     assert counts_text([4]) == "4"
     assert counts_text([1, 2, 4]) == "1, 2 and 4"
+
+
+def test_ends_that_rounding_alone_keeps_apart_are_one_number():
+    assert estimate_text(Estimate(7.0, 7.0 - 1e-12, 7.0 + 1e-12, 3)) == "7.00"
