@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.core.units import counts_text, duration_range_text, percent_text, range_text
+from paceline.core.units import counts_text, duration_range_text, estimate_text, percent_text, range_text
 from paceline.records import Estimate
 
 
