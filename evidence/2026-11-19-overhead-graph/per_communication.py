@@ -1,4 +1,4 @@
-# Ran on commit 4b2d497 (2026-11-19), and with TREE=../then on e229d59
+# Ran on commit 018eab6 (2026-11-19), and with TREE=../then on e229d59
 """What does watching one communication cost the process itself? python per_communication.py
 
 A process group whose operations come back at once and do nothing (torch's own `fake` backend), given a count as gloo has one. Blocks
