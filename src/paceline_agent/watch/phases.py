@@ -17,17 +17,24 @@ class Phases:
     def __init__(self) -> None:
         self.backward_depth = 0
         self.in_optimizer = False
-        self._codes: dict[Any, str] = {}  # code that is on the stack in a phase
+        self._forward: Any = None  # the code of Module._call_impl
+        self._engine_backward: Any = None
+        self._engine_step: Any = None
         self._optimizer: Any = None  # the code that torch wraps every Optimizer.step in
 
     def now(self) -> str:
         if self.backward_depth:
             return BACKWARD
-        codes = self._codes
+        forward, backward, step = self._forward, self._engine_backward, self._engine_step
         frame: Optional[FrameType] = sys._getframe(1)
         while frame is not None:
-            if frame.f_code in codes:
-                return codes[frame.f_code]
+            code = frame.f_code  # compared as an object: a code's hash and equality look at all of it
+            if code is forward:
+                return FORWARD
+            if code is backward:
+                return BACKWARD
+            if code is step:
+                return OPTIMIZER
             frame = frame.f_back
         return OPTIMIZER if self.in_optimizer else OTHER
 
@@ -37,7 +44,7 @@ class Phases:
 
     def learn(self, torch: Any) -> None:
         """Find the code to look for; that of an optimizer's step by wrapping a function that does nothing."""
-        self._codes[torch.nn.Module._call_impl.__code__] = FORWARD
+        self._forward = getattr(torch.nn.Module._call_impl, "__code__", None)
         wrapped = torch.optim.Optimizer.profile_hook_step(lambda optimizer: None)
         self._optimizer = getattr(wrapped, "__code__", None)
 
@@ -45,13 +52,13 @@ class Phases:
         """DeepSpeed reduces gradients after autograd's backward and sends weights after torch's optimizer: its own
         backward and step say when."""
         engine = getattr(sys.modules.get("deepspeed.runtime.engine"), "DeepSpeedEngine", None)
-        for name, phase in (("backward", BACKWARD), ("step", OPTIMIZER)):
-            method = inspect.unwrap(getattr(engine, name, None) or _nothing)
-            self._codes[method.__code__] = phase
+        self._engine_backward, self._engine_step = _code_of(engine, "backward"), _code_of(engine, "step")
 
 
-def _nothing() -> None:
-    """Stands for what is not there: on no stack."""
+def _code_of(owner: Any, name: str) -> Any:
+    """The code of a method, below whatever it is decorated with; None where there is none."""
+    method = getattr(owner, name, None)
+    return None if method is None else getattr(inspect.unwrap(method), "__code__", None)
 
 
 def watch_backward(torch: Any, phases: Phases, ended: Callable[[Any], None]) -> None:
