@@ -31,6 +31,8 @@ from paceline.records import (
     FittedLine,
     Line,
     LinkProbe,
+    MemoryForecast,
+    MemoryUse,
     Point,
     Profile,
     Projection,
@@ -73,6 +75,7 @@ def analysis_data(analysis: Analysis) -> dict[str, object]:
         "links": plain_data(analysis.links),
         "devices": plain_data(analysis.devices),
         "courses": plain_data(analysis.courses),
+        "memory": plain_data(analysis.memory),
         "answers": plain_data(analysis.answers),
         "source": _finite(analysis.source),
     }
@@ -122,6 +125,7 @@ def _profile_data(profile: Profile) -> dict[str, object]:
         "timeline": plain_data(profile.timeline),
         "strategy": profile.strategy,
         "replicas": profile.replicas,
+        "memory": plain_data(profile.memory),
     }
     return data
 
@@ -189,6 +193,7 @@ def _analysis(data: Data) -> Analysis:
         links=tuple(record_from(LinkProbe, item) for item in _items(data.get("links"))),
         devices=tuple(record_from(DeviceProbe, item) for item in _items(data.get("devices"))),
         courses=tuple(record_from(Course, item) for item in _items(data.get("courses"))),
+        memory=tuple(record_from(MemoryForecast, item) for item in _items(data.get("memory"))),
         answers=tuple(record_from(Answer, item) for item in _items(data.get("answers"))),
     )
 
@@ -223,6 +228,7 @@ def _profile(data: Data) -> Profile:
         timeline=tuple(record_from(BucketSent, item) for item in _items(data.get("timeline"))),
         strategy=_text_or_none(data.get("strategy")),
         replicas=_int_or_none(data.get("replicas")),
+        memory=None if data.get("memory") is None else record_from(MemoryUse, data["memory"]),
         **quantities,
     )
 

@@ -58,6 +58,7 @@ def study_analysis(
         courses=courses(results),
         probed=probed or Probed(),
         trained=trained,
+        memory_limit_bytes=study.memory_limit_bytes,
     )
     wanted = with_measured_samples(
         with_measured_power(_with_projection(ask or Ask(), recipe), profiles), results, findings

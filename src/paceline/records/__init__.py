@@ -18,6 +18,7 @@ from paceline.records.analysis import (
     worst_first,
 )
 from paceline.records.decision import Answer, BucketSent, Decision, FittedLine, Option
+from paceline.records.memory import Fits, MemoryForecast, MemoryUse, ShapeCount, TensorPeak
 from paceline.records.probe import (
     BesideTime,
     DeviceProbe,
@@ -62,6 +63,7 @@ __all__ = [
     "Failure",
     "Finding",
     "Fit",
+    "Fits",
     "FittedLine",
     "Goal",
     "GradientNorm",
@@ -72,6 +74,8 @@ __all__ = [
     "LinkClass",
     "LinkProbe",
     "Mark",
+    "MemoryForecast",
+    "MemoryUse",
     "Option",
     "Pending",
     "Plan",
@@ -88,6 +92,7 @@ __all__ = [
     "Scaling",
     "Series",
     "Setting",
+    "ShapeCount",
     "Split",
     "Standing",
     "StandingGroup",
@@ -96,6 +101,7 @@ __all__ = [
     "Study",
     "TargetKind",
     "Telemetry",
+    "TensorPeak",
     "Threshold",
     "TimeKind",
     "Trial",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from paceline.core.estimate import Estimate
 from paceline.records.decision import BucketSent
+from paceline.records.memory import MemoryUse
 from paceline.records.sample import BucketReady
 from paceline.records.state import State
 from paceline.records.study import Point
@@ -53,6 +54,7 @@ class Split:
     flops: tuple[tuple[str, float], ...] = ()  # of all workers in one step, by the type of number
     loaded: int | None = None  # samples of one replica in most steps, as loaders delivered them
     entered: int | None = None  # and as they entered the network
+    memory: MemoryUse | None = None  # of the worker whose tensors take most
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +106,4 @@ class Profile:
     gpu_clock_ratio: Estimate | None = None
     power_watts: Estimate | None = None
     throttled_ratio: Estimate | None = None
+    memory: MemoryUse | None = None  # of the worker whose tensors take most, in the run where they do

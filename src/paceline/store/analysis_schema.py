@@ -24,6 +24,7 @@ from paceline.records import (
     FittedLine,
     Line,
     LinkProbe,
+    MemoryForecast,
     Point,
     Profile,
     Projection,
@@ -113,6 +114,7 @@ AnalysisFile = create_model(
     links=(list[LinkProbe], ...),
     devices=(list[DeviceProbe], ...),
     courses=(list[Course], ...),
+    memory=(list[MemoryForecast], ...),
     answers=(list[Answer], ...),
     source=(dict[str, object], ...),
 )

@@ -23,6 +23,7 @@ from paceline.records import (
     WorkerRecord,
 )
 from paceline.store.json_lines import json_lines, unreadable_lines
+from paceline.store.memory_lines import memory_of
 from paceline.store.step_graphs import exchanges_of, graphs
 
 __all__ = [
@@ -108,6 +109,7 @@ def written(trial: Path) -> Written:
                 manifest=manifest,
                 marks=tuple(mark for line in lines if (mark := _mark(line)) is not None),
                 gradients=tuple(norm for line in lines if (norm := _gradient(line, consumed)) is not None),
+                memory=memory_of(lines),
             )
         )
         for line in lines:

@@ -62,14 +62,25 @@ def _has_lost_torchrun(parent: int) -> bool:
         return parent == 1
 
 
+def private_bytes() -> Optional[int]:
+    """Memory of this process's own: heap and anonymous maps, as a limit counts it. None: it is not told."""
+    with (
+        contextlib.suppress(OSError, ValueError),
+        open("/proc/self/status", encoding="ascii", errors="replace") as file,
+    ):
+        for line in file:
+            if line.startswith("VmData:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
 def limit_memory(most_bytes: Optional[int]) -> None:
     """Let this process take so much more memory of its own (heap and anonymous maps) than it has now, torch imported.
 
     What is limited is then data, weights, gradients and activations, as on a device of that size."""
-    if most_bytes is None:
+    held = private_bytes()
+    if most_bytes is None or held is None:
         return
-    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-        held = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:"))
     resource.setrlimit(resource.RLIMIT_DATA, (held + most_bytes, held + most_bytes))
 
 
