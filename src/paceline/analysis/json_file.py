@@ -29,6 +29,7 @@ from paceline.records import (
     Finding,
     Fit,
     FittedLine,
+    LargestBatch,
     Line,
     LinkProbe,
     MemoryForecast,
@@ -76,6 +77,7 @@ def analysis_data(analysis: Analysis) -> dict[str, object]:
         "devices": plain_data(analysis.devices),
         "courses": plain_data(analysis.courses),
         "memory": plain_data(analysis.memory),
+        "largest_batches": plain_data(analysis.largest_batches),
         "answers": plain_data(analysis.answers),
         "source": _finite(analysis.source),
     }
@@ -194,6 +196,9 @@ def _analysis(data: Data) -> Analysis:
         devices=tuple(record_from(DeviceProbe, item) for item in _items(data.get("devices"))),
         courses=tuple(record_from(Course, item) for item in _items(data.get("courses"))),
         memory=tuple(record_from(MemoryForecast, item) for item in _items(data.get("memory"))),
+        largest_batches=tuple(
+            record_from(LargestBatch, item) for item in _items(data.get("largest_batches"))
+        ),
         answers=tuple(record_from(Answer, item) for item in _items(data.get("answers"))),
     )
 

@@ -20,11 +20,13 @@ from paceline.launch.interpreter import interpreter, package_folder, workloads_p
 from paceline.launch.local import LocalLauncher
 from paceline.records import Analysis, Plan, Study, TrialResult
 from paceline.run.clock import SystemClock
+from paceline.run.find_batch import find_batches
 from paceline.run.missing import to_keep
 from paceline.run.study import run_study
 from paceline.run.trial import Bench
 from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
+from paceline.store.study_file import read_study
 
 __all__ = ["bench_of", "finish", "measure", "python_of", "refuse_no_answer", "terminated_like_interrupted"]
 
@@ -43,9 +45,15 @@ def measure(
     kept = to_keep(held, retry_failed=retry_failed)
     print_plan(folder, study, plan, results=kept, bench=bench, file=sys.stderr)
     with terminated_like_interrupted(), progress_listener(study) as listener:
-        measured = run_study(
-            folder, study, plan, bench=bench, listener=listener, known=held, retry_failed=retry_failed
-        )
+        if study.find_batch:
+            measured = find_batches(
+                folder, study, bench=bench, listener=listener, known=held, retry_failed=retry_failed
+            )
+            study = read_study(folder.study_toml)  # with the batches that were tried
+        else:
+            measured = run_study(
+                folder, study, plan, bench=bench, listener=listener, known=held, retry_failed=retry_failed
+            )
     analysis = finish(folder, study, measured.results, json=json)
     if measured.interrupted:
         raise Interrupted(

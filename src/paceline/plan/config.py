@@ -31,7 +31,17 @@ PLACEHOLDERS = ("{per_worker_batch}", "{global_batch}", "{workers}", "{lr}", "{s
 BATCH_FLAGS = ("--batch-size", "--batch_size", "--batchsize", "--batch", "--bs", "-b")
 
 _UNITED = ("workers", "nodes", "workers_per_node", "per_worker_batch", "global_batch", "backends", "scaling")
-_REPLACED = ("repeats", "tight_ratio", "timeout_s", "hang_s", "budget_device_s", "keep_going", "flops")
+_REPLACED = (
+    "repeats",
+    "tight_ratio",
+    "timeout_s",
+    "hang_s",
+    "budget_device_s",
+    "keep_going",
+    "flops",
+    "try_anyway",
+    "find_batch",
+)
 _FIXED = ("steps", "warmup", "threads", "python", "lr", "memory_limit_bytes")
 _FLAGS = {
     "workers": "--workers",

@@ -18,7 +18,7 @@ from paceline.records.analysis import (
     worst_first,
 )
 from paceline.records.decision import Answer, BucketSent, Decision, FittedLine, Option
-from paceline.records.memory import Fits, MemoryForecast, MemoryUse, ShapeCount, TensorPeak
+from paceline.records.memory import Fits, LargestBatch, MemoryForecast, MemoryUse, ShapeCount, TensorPeak
 from paceline.records.probe import (
     BesideTime,
     DeviceProbe,
@@ -68,6 +68,7 @@ __all__ = [
     "Goal",
     "GradientNorm",
     "JitterProbe",
+    "LargestBatch",
     "Level",
     "Line",
     "Link",

@@ -65,3 +65,17 @@ class MemoryForecast:
     limit_bytes: int | None
     fits: Fits | None  # None: no limit is known
     measured: tuple[str, ...] = ()  # the settings that it rests on
+
+
+@dataclass(frozen=True, slots=True)
+class LargestBatch:
+    """The largest per-worker batch that ran at one setting, and the smallest that did not."""
+
+    workers: int
+    varied: tuple[tuple[str, str], ...]
+    batch: int | None  # None: none fitted
+    too_large: int | None  # None: none was found
+    why: str | None  # what happened there
+    safe_batch: int | None  # with a margin
+    runs: int
+    samples_per_s: float | None

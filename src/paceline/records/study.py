@@ -58,6 +58,10 @@ class Study:
         None  # of every worker on the host, beyond what it has when torch is imported
     )
     slurm: Allocation | None = None  # None: on machines that are here; else in an allocation of Slurm
+    find_batch: bool = (
+        False  # search the largest per-worker batch that fits, from the smallest that is asked for
+    )
+    try_anyway: bool = False  # also what surely does not fit
     recipe: str | None = None  # the recipe whose questions this study answers
 
 

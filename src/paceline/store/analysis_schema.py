@@ -22,6 +22,7 @@ from paceline.records import (
     Failure,
     Finding,
     FittedLine,
+    LargestBatch,
     Line,
     LinkProbe,
     MemoryForecast,
@@ -115,6 +116,7 @@ AnalysisFile = create_model(
     devices=(list[DeviceProbe], ...),
     courses=(list[Course], ...),
     memory=(list[MemoryForecast], ...),
+    largest_batches=(list[LargestBatch], ...),
     answers=(list[Answer], ...),
     source=(dict[str, object], ...),
 )

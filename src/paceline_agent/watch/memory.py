@@ -153,7 +153,6 @@ def _observer(agent: Agent, started_bytes: Optional[int]) -> Any:
             self.peaks: dict[str, list[int]] = {FORWARD: [0, 0], BACKWARD: [0, 0], OPTIMIZER: [0, 0]}
             self.looked = dict.fromkeys(self.peaks, 0.0)
             self.left: Optional[list[int]] = None  # where backward begins: total, gradients, gathered
-            self.private = 0
 
         def gradients(self) -> list[Any]:
             return [p.grad for p in (*self.parameters, *self.kept) if p.grad is not None]
@@ -203,7 +202,6 @@ def _observer(agent: Agent, started_bytes: Optional[int]) -> Any:
             if self.total > _WORTH * self.looked[phase]:
                 self.looked[phase] = self.total
                 peak[1] = self.bytes_of(self.gradients())
-                self.private = max(self.private, host.private_bytes() or 0)
 
         def bytes_of(self, tensors: Any, besides: Any = ()) -> int:
             """Of their storages here, each once."""
@@ -236,7 +234,7 @@ def _observer(agent: Agent, started_bytes: Optional[int]) -> Any:
                 "gathered_bytes": left[2] if self.left else None,
                 "peaks": self.peaks,
                 "peak_bytes": max(peak[0] for peak in self.peaks.values()),
-                **_beyond(self.device, self.private, started_bytes),
+                **_beyond(self.device, started_bytes),
                 "shapes": shapes(parameters),
                 "parts": parts(agent.network.outermost),
             }
@@ -274,12 +272,13 @@ def _bucket_bytes(agent: Agent) -> tuple[int, int]:
     return inside, beside
 
 
-def _beyond(device: Any, private: int, started_bytes: Optional[int]) -> dict[str, Any]:
-    """What the process (since torch was imported), or its allocator on the device, holds where tensors hold most."""
+def _beyond(device: Any, started_bytes: Optional[int]) -> dict[str, Any]:
+    """The most that the process (since torch was imported), or its allocator on the device, has held so far."""
     import torch
 
     if device.type == "cuda":
         total = int(torch.cuda.get_device_properties(device).total_memory)
         return {"held_bytes": int(torch.cuda.max_memory_reserved(device)), "device_bytes": total}
-    known = bool(private) and started_bytes is not None
-    return {"held_bytes": max(0, private - (started_bytes or 0)) if known else None, "device_bytes": None}
+    most = host.private_peak_bytes()
+    known = most is not None and started_bytes is not None
+    return {"held_bytes": max(0, (most or 0) - (started_bytes or 0)) if known else None, "device_bytes": None}

@@ -18,6 +18,9 @@ from paceline.store.paths import StudyFolder
 
 __all__ = ["asked_study"]
 
+# of a run that is to fit or not, unless asked otherwise: memory is looked at in steps 4 and 5
+_SEARCH_STEPS, _SEARCH_WARMUP, _SEARCH_FROM = 10, 5, 8
+
 
 def asked_study(options: StudyOptions) -> tuple[StudyFolder, Study]:
     """The folder and the Study that these options ask for: a new one, or the folder's own, widened."""
@@ -43,24 +46,34 @@ def _fields(options: StudyOptions) -> dict[str, object]:
     own_python = (
         options.python if options.python is None or options.container else interpreter(options.python)
     )
+    search = options.find_batch
+    if search and options.global_batch:
+        raise UsageError(
+            "--find-batch searches per-worker batches, and --global-batch fixes what workers share",
+            hint="--find-batch --per-worker-batch 8 (where to begin)",
+        )
     each, whole, limit = options.per_worker_batch, options.global_batch, options.memory_limit
     return {
         "workers": units.count_range(options.workers) if options.workers else None,
         "nodes": units.count_range(options.nodes) if options.nodes else None,
         "workers_per_node": units.count_range(options.workers_per_node) if options.workers_per_node else None,
-        "per_worker_batch": config.numbers(each, flag="--per-worker-batch") if each else None,
+        "per_worker_batch": config.numbers(each, flag="--per-worker-batch")
+        if each
+        else ((_SEARCH_FROM,) if search else None),
         "global_batch": config.numbers(whole, flag="--global-batch") if whole else None,
         "scaling": config.scalings(options.scaling) if options.scaling else None,
         "backends": config.backends(options.backend) if options.backend else None,
         "vary": tuple(map(config.vary, options.vary)) if options.vary else None,
         "lr": options.lr,
-        "steps": options.steps,
-        "warmup": options.warmup,
-        "repeats": options.repeats,
+        "steps": options.steps or (_SEARCH_STEPS if search else None),
+        "warmup": options.warmup if options.warmup is not None else (_SEARCH_WARMUP if search else None),
+        "repeats": options.repeats or (1 if search else None),
         "tight_ratio": options.tight,
         "timeout_s": units.duration(options.timeout) if options.timeout else None,
         "hang_s": units.duration(options.hang) if options.hang else None,
         "budget_device_s": units.duration(options.budget) if options.budget else None,
+        "find_batch": options.find_batch or None,
+        "try_anyway": options.try_anyway or None,
         "keep_going": options.keep_going or None,
         "flops": False if options.no_flops else None,
         "threads": options.threads,

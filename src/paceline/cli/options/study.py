@@ -129,6 +129,12 @@ class PlanOptions:
         str | None,
         typer.Option(metavar="SIZE", help="Memory of every worker beyond torch itself: 2GB."),
     ] = None
+    find_batch: Annotated[
+        bool, typer.Option("--find-batch", help="Find the largest per-worker batch that fits into memory.")
+    ] = False
+    try_anyway: Annotated[
+        bool, typer.Option("--try-anyway", help="Run also what surely does not fit into memory.")
+    ] = False
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="The study folder.  [default: ./paceline-NAME]")
     ] = None
@@ -236,8 +242,9 @@ SECTIONS = {
         "workers", "per_worker_batch", "global_batch", "scaling", "vary", "backend", "batch_flag", "lr_flag", "lr",
     ),
     "How it is measured": (
-        "steps", "warmup", "repeats", "tight", "timeout", "hang", "budget", "threads", "memory_limit", "no_flops",
+        "steps", "warmup", "repeats", "tight", "timeout", "hang", "budget", "threads", "no_flops",
     ),
+    "Memory": ("memory_limit", "find_batch", "try_anyway"),
     "The script": ("module", "python", "start"),
     "Output": ("out", "retry_failed", "keep_going", "dry_run", "json", "help", "help_all"),
     "Training to an accuracy": (

@@ -13,6 +13,7 @@ from paceline.analysis.study import study_analysis
 from paceline.cli.probed import probed_in
 from paceline.cli.source import source_of
 from paceline.cli.text.accuracy import comparison_lines
+from paceline.cli.text.memory import largest_batch_lines, memory_text
 from paceline.cli.text.plan import print_json
 from paceline.cli.text.recipe import answer_lines, recipe_of
 from paceline.cli.text.terminal import bold, fitted, folded_table, narrowed, terminal_width
@@ -35,6 +36,7 @@ _ORDER = ("void", "doubt", "note")
 _COLOURS = {"use": 32, "stay": 32, "undecided": 33, "no_answer": 31}
 # given up in this order where a terminal is too narrow
 _OPTIONAL = ("state", "runs", "memory", "samples/s", "data wait", "tokens/s", "comm wait")
+_FORECASTS = 6  # of memory, at the end of a study
 _NAMES = 4  # of points that share a finding
 _LEGEND = "comm wait: share of a step spent waiting for the network and the slowest worker"
 _PLACE = re.compile(r"\bSTUDY\b")  # in a hint: this study
@@ -98,6 +100,10 @@ def analysis_text(analysis: Analysis, *, folder: Path, width: int | None = None,
     name = shlex.quote(str(folder))
     if outlook := list(_outlook(analysis)):
         parts += ["", *_fitted(outlook, width)]
+    if found := largest_batch_lines(analysis):
+        parts += ["", *_fitted(found, width)]
+    if any(forecast.fits for forecast in analysis.memory):
+        parts += ["", *memory_text(analysis, most=_FORECASTS)]
     if analysis.findings:
         parts += ["", *_fitted(_most_important(analysis, name, brief=brief), width)]
     if analysis.answers:

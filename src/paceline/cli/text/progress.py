@@ -60,6 +60,13 @@ class PlainLines:
         print(f"  {took}: {said}", file=self._file, flush=True)
         self._last = ""
 
+    def skipped(self, point: Point, why: str) -> None:
+        print(
+            f"{point.id} is left out, it does not fit: {why}; --try-anyway runs it",
+            file=self._file,
+            flush=True,
+        )
+
 
 class LiveTable:
     """A table that follows the study. Estimates are renewed between trials, not while one is measured."""
@@ -70,6 +77,7 @@ class LiveTable:
         self._rows: dict[str, tuple[str, str, str]] = {}
         self._now: dict[str, tuple[Trial, str]] = {}  # trials under way; of an array several
         self._left = ""
+        self._unfit: set[str] = set()
 
     def started(self, trial: Trial, progress: Progress) -> None:
         self._renew(progress)
@@ -85,6 +93,10 @@ class LiveTable:
         self._renew(progress)
         self._now.pop(result.trial.id, None)
         self._show()
+
+    def skipped(self, point: Point, why: str) -> None:
+        self._unfit.add(point.id)
+        self._live.console.print(Text(shown(f"{point.id} does not fit: {why}")))
 
     def _renew(self, progress: Progress) -> None:
         self._left = f"{len(progress.missing)} runs left, about {duration_text(progress.eta_s)}"
@@ -109,7 +121,7 @@ class LiveTable:
     def _state(self, point: Point, progress: Progress) -> str:
         if given_up(point, progress.results) is not None:
             return next(r.state for r in reversed(progress.results) if r.trial.point.id == point.id)
-        if point.id in progress.left_out:
+        if point.id in progress.left_out or point.id in self._unfit:
             return "left out"
         if settled(point, progress.results, self._study):
             return "settled"

@@ -17,6 +17,7 @@ from paceline.cli.text.plan import print_json, print_plan, whole_command
 from paceline.core import units
 from paceline.launch.command import threads_per_worker
 from paceline.plan.trials import plan_study
+from paceline.run.find_batch import first_plan
 from paceline.store.trial_files import read_results
 
 __all__ = ["FOLDED", "SECTIONS", "plan", "study"]
@@ -46,7 +47,10 @@ def _study(options: StudyOptions) -> None:
     count = threads_per_worker(wanted, environment=os.environ, cores=cores_for(wanted))
     if wanted.slurm is None:
         wanted = replace(wanted, threads=count)
-    bench, trials = bench_of(wanted, threads=count), plan_study(wanted)
+    bench, trials = (
+        bench_of(wanted, threads=count),
+        first_plan(wanted) if wanted.find_batch else plan_study(wanted),
+    )
     if options.dry_run and options.emit is None and options.json:
         print_json(asdict(trials))
         return
