@@ -1,4 +1,7 @@
-"""A training whose memory is known: known_memory.py --batch-size B keeps B × 4 MB for backward, and 40 MB of weights."""
+"""A training whose memory is known: known_memory.py --batch-size B keeps B × 40 MB for backward, and 10 MB of weights.
+
+What is kept is taken and never written to: a limit counts it, and it costs no time.
+"""
 
 import argparse
 import os
@@ -13,14 +16,13 @@ MEGA = 1_000_000 // 4  # floats in a megabyte
 class Kept(torch.autograd.Function):
     @staticmethod
     def forward(ctx, weight, batch):
-        kept = torch.ones(batch, 4 * MEGA)
+        kept = torch.empty(batch, 40 * MEGA)
         ctx.save_for_backward(kept)
         ctx.shape = weight.shape
         return weight.sum() * 1e-6
 
     @staticmethod
     def backward(ctx, grad):
-        ctx.saved_tensors[0].mul_(2.0)
         return torch.full(ctx.shape, 1e-6) * grad, None
 
 

@@ -57,7 +57,12 @@ def _settings(counts: Sequence[int], here: Sequence[Profile]) -> Iterator[tuple[
 
 def unfit(study: Study, point: Point, results: Sequence[TrialResult]) -> str | None:
     """Why this setting, not run yet, surely does not fit; None where it may, or where nobody knows."""
-    if study.try_anyway or study.find_batch or point.per_worker_batch is None or not any(r.state == "ok" for r in results):
+    if (
+        study.try_anyway
+        or study.find_batch
+        or point.per_worker_batch is None
+        or not any(r.state == "ok" for r in results)
+    ):
         return None
     if any(result.trial.point.launched_as == point.launched_as for result in results):
         return None

@@ -21,6 +21,7 @@ __all__ = ["MARGIN_RATIO", "MOST_RUNS", "Tried", "largest", "next_batch", "safe_
 MOST_RUNS = 6
 MARGIN_RATIO = 0.05  # of the largest batch that ran: what steps and evaluations that nobody ran may take more
 _BACK_RATIO = 0.02
+_STEP_RATIO = 0.95  # of the way to the limit: later steps hold a little more, and a run that fits tells more
 _FURTHEST = 4  # times its batch: further than that one run tells little
 
 
@@ -58,7 +59,8 @@ def next_batch(tried: Sequence[Tried], *, first: int, limit_bytes: int | None) -
         return None  # what is no lack of memory is not cured by a smaller batch
     if best is None:
         assert failed is not None
-        return failed.batch // 2 or None
+        half = failed.batch // 2
+        return half if half else None
     if failed is not None and failed.batch == best.batch + 1:
         return None
     guess = _guess([t for t in tried if t.state == "ok"], limit_bytes)
@@ -67,7 +69,7 @@ def next_batch(tried: Sequence[Tried], *, first: int, limit_bytes: int | None) -
     if guess is not None and guess < failed.batch:
         return max(best.batch + 1, guess)
     fails = sum(t.state == "oom" for t in tried)  # what was held told a little too much: back by 2%, 4%, 8%
-    back = max(1, round(_BACK_RATIO * 2 ** (fails - 1) * failed.batch))
+    back = max(1, round(_BACK_RATIO * (1 << (fails - 1)) * failed.batch))
     return max(failed.batch - back, (best.batch + failed.batch) // 2)
 
 
@@ -87,7 +89,7 @@ def _guess(ran: Sequence[Tried], limit_bytes: int | None) -> int | None:
     if len(seen) > 1:
         (larger, more), (smaller, less) = seen[:2]
         each = max((more - less) / (larger - smaller), _tensors_each(ran, larger, smaller))
-        return None if each <= 0 else larger + int((limit - more) // each)
+        return None if each <= 0 else larger + int(_STEP_RATIO * (limit - more) / each)
     return _forecast_batch(next(t for t in ran if t.use), limit)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from paceline.core.errors import UsageError
+from paceline.plan.config_files import checked_use
 from paceline.records import Goal, Scaling, Study, Workload
 
 __all__ = [
@@ -156,9 +157,15 @@ def checked(study: Study) -> Study:
             f"{_listed(study.workers_per_node)} workers per node are asked for, on no number of nodes",
             hint=f"--nodes 1,2 --workers-per-node {_listed(study.workers_per_node)}",
         )
-    if workload.start == "script" and max(study.nodes, default=1) > 1:
+    checked_use(study)
+    if workload.start != "torchrun" and max(study.nodes, default=1) > 1:
+        who = (
+            "it starts its own workers"
+            if workload.start == "script"
+            else f"{workload.start} starts its workers"
+        )
         raise UsageError(
-            f"{workload.name} starts its own workers, which it can do on one node only, not on {max(study.nodes)}",
+            f"{workload.name}: {who}, which works on one node only here, not on {max(study.nodes)}",
             hint="let torchrun start them (--start torchrun; the script reads RANK and WORLD_SIZE), or --nodes 1",
         )
     if not study.workers or min(study.workers) < 1:

@@ -9,7 +9,7 @@ from paceline.records.accuracy import Goal
 from paceline.records.allocation import Allocation
 
 Scaling = Literal["weak", "strong"]
-Start = Literal["torchrun", "script"]
+Start = Literal["torchrun", "script", "accelerate", "deepspeed"]
 TargetKind = Literal["script", "module", "workload"]
 
 
@@ -20,7 +20,7 @@ class Workload:
     kind: TargetKind
     name: str
     args: tuple[str, ...] = ()
-    start: Start = "torchrun"  # who starts the workers: torchrun, or the script itself (mp.spawn)
+    start: Start = "torchrun"  # who starts the workers; script: it does so itself (mp.spawn)
     batch_flag: str | None = None  # the script's own flag for the per-worker batch, e.g. "--batch-size"
     lr_flag: str | None = None
     seed_flag: str | None = None

@@ -17,6 +17,7 @@ from paceline.records import Study, Trial, TrialResult
 from paceline.run.classify import Evidence, classify
 from paceline.run.clock import Clock
 from paceline.run.watch import Limits, Watched, watch
+from paceline.store.config_copies import write_config_copies
 from paceline.store.git_state import script_sha256
 from paceline.store.paths import StudyFolder
 from paceline.store.telemetry_files import lost_nodes, telemetry
@@ -90,6 +91,7 @@ def run_trial(
     if absent is not None:
         result = TrialResult(trial, "crashed", absent, (), 0.0)
         return commit(folder, result, started=started)
+    write_config_copies(study, trial.point, path)
     command = trial_command_at(folder, study, trial, bench)
     digest = script_sha256(study)
     limits = Limits(study.timeout_s, study.hang_s, bench.lag_s)

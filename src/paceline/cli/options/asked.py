@@ -12,7 +12,9 @@ from paceline.cli.slurm.options import with_allocation
 from paceline.core import units
 from paceline.core.errors import UsageError
 from paceline.launch.interpreter import interpreter
+from paceline.launch.launchers import refuse_unusable_files
 from paceline.plan import config
+from paceline.plan.config_files import CONFIG, vary_file
 from paceline.records import Study
 from paceline.store.paths import StudyFolder
 
@@ -34,11 +36,22 @@ def asked_study(options: StudyOptions) -> tuple[StudyFolder, Study]:
         out=options.out,
         flags={name: flag for name, flag in flags.items() if flag is not None},
     )
+    refuse_unusable_files(wanted)
     wanted = with_allocation(wanted, options)
     wanted = checked_goal(config.with_args_batch(wanted), python=python_of(wanted))
     if os.pathsep in str(folder.root.absolute()):
         raise UsageError(f"the folder {folder.root} has a {os.pathsep!r} in its name", hint="choose --out")
     return folder, wanted
+
+
+def _varied(options: StudyOptions) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """What is varied: flags of the script, values in files, configurations of the launcher."""
+    files = [part.strip() for part in options.config.split(",")] if options.config else []
+    return (
+        *map(config.vary, options.vary or ()),
+        *map(vary_file, options.vary_file or ()),
+        *(((CONFIG, tuple(dict.fromkeys(files))),) if files else ()),
+    )
 
 
 def _fields(options: StudyOptions) -> dict[str, object]:
@@ -63,7 +76,7 @@ def _fields(options: StudyOptions) -> dict[str, object]:
         "global_batch": config.numbers(whole, flag="--global-batch") if whole else None,
         "scaling": config.scalings(options.scaling) if options.scaling else None,
         "backends": config.backends(options.backend) if options.backend else None,
-        "vary": tuple(map(config.vary, options.vary)) if options.vary else None,
+        "vary": _varied(options) or None,
         "lr": options.lr,
         "steps": options.steps or (_SEARCH_STEPS if search else None),
         "warmup": options.warmup if options.warmup is not None else (_SEARCH_WARMUP if search else None),
