@@ -1,3 +1,4 @@
+# Ran on commit a558025 (2026-11-19)
 """Measure settings of nine networks, predict each from two others, write the errors: python predict.py [NAMES].
 
 Run from the root of the repository with its environment; writes results.json beside this file.

@@ -1,3 +1,4 @@
+# Ran on commit a558025 (2026-11-19)
 """Two transformers that know nothing of Paceline: transformers.py decoder|encoder --strategy ddp|zero1|fsdp --batch-size B."""
 
 import argparse

@@ -34,7 +34,7 @@ from paceline_agent.watch.flops import Flops
 from paceline_agent.watch.functional import watch_functional
 from paceline_agent.watch.keras_steps import watch_keras
 from paceline_agent.watch.loader import learnt_from, watch_loaders
-from paceline_agent.watch.memory import Memory
+from paceline_agent.watch.memory.follow import Memory
 from paceline_agent.watch.network import Network, living_modules
 from paceline_agent.watch.noise import Noise
 from paceline_agent.watch.phases import Phases, watch_backward

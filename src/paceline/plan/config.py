@@ -165,7 +165,7 @@ def checked(study: Study) -> Study:
             else f"{workload.start} starts its workers"
         )
         raise UsageError(
-            f"{workload.name}: {who}, which works on one node only here, not on {max(study.nodes)}",
+            f"{workload.name}: {who}, which it can do on one node only, not on {max(study.nodes)}",
             hint="let torchrun start them (--start torchrun; the script reads RANK and WORLD_SIZE), or --nodes 1",
         )
     if not study.workers or min(study.workers) < 1:

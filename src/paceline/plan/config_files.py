@@ -10,10 +10,8 @@ Comments and order stay: in yaml the value alone is replaced in the text, tomlki
 from __future__ import annotations
 
 import json
-import os.path
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from pathlib import PurePath
 from typing import Any
 
 from paceline.core.errors import UsageError
@@ -81,7 +79,7 @@ def copies(point: Point, trial_dir: str) -> dict[str, str]:
     """The files that this point varies, and where their copies lie."""
     files = [file_key(flag)[0] for flag, _ in point.varied if is_file_key(flag)]
     return {
-        path: os.path.join(trial_dir, "config", f"{i}-{PurePath(path).name}")
+        path: f"{trial_dir}/config/{i}-{path.rpartition('/')[2]}"
         for i, path in enumerate(dict.fromkeys(files))
     }
 

@@ -17,11 +17,10 @@ from paceline.records import Study, Trial, TrialResult
 from paceline.run.classify import Evidence, classify
 from paceline.run.clock import Clock
 from paceline.run.watch import Limits, Watched, watch
-from paceline.store.config_copies import write_config_copies
 from paceline.store.git_state import script_sha256
 from paceline.store.paths import StudyFolder
 from paceline.store.telemetry_files import lost_nodes, telemetry
-from paceline.store.trial_files import commit, prepare
+from paceline.store.trial_files import commit, prepare, write_config_copies
 from paceline.store.worker_files import (
     Heartbeat,
     ended,

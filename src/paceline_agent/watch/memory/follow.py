@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from paceline_agent.record import host
 from paceline_agent.watch.flops import COMPILED, OBSERVED, has_compiled
-from paceline_agent.watch.layout import parts, shapes
+from paceline_agent.watch.memory.layout import parts, shapes
 from paceline_agent.watch.network import living_modules
 from paceline_agent.watch.phases import BACKWARD, FORWARD, OPTIMIZER
 from paceline_agent.watch.timeline import bucket_parameters
