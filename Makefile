@@ -32,8 +32,10 @@ demo: .venv/.installed
 
 # what may share the machine runs two at a time, then what times something runs alone
 test: .venv/.installed
-	$(BIN)/python -m pytest -m 'not slow and not alone' -n 2 --dist loadfile --no-loadscope-reorder
-	$(BIN)/python -m pytest -m 'not slow and alone' $$(grep -rl pytest.mark.alone tests --include='test_*.py')
+	@failed=0; \
+	$(BIN)/python -m pytest -m 'not slow and not alone' -n 2 --dist loadfile --no-loadscope-reorder || failed=1; \
+	$(BIN)/python -m pytest -m 'not slow and alone' $$(grep -rl pytest.mark.alone tests --include='test_*.py') || failed=1; \
+	exit $$failed
 
 test-all: .venv/.installed
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest

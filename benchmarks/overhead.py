@@ -15,15 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import statistics
-import subprocess
-import sys
-import tempfile
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
+
+from paired import Switch, in_two_workers, interval, keep
 
 BLOCK_STEPS = {"mlp": 14, "cnn": 6}  # short, so that the neighbours' load is the same within a round
 ROUNDS = {"mlp": 8, "cnn": 1}  # times --pairs
@@ -45,20 +43,8 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "raw.jsonl").write_text("")
     for network in args.networks.split(","):
-        with tempfile.TemporaryDirectory() as folder:
-            order = {"dir": folder, "steps": 10**9, "warmup": 5, "profile": 0, "end": False, "workers": 2}
-            environment = {**os.environ, "OMP_NUM_THREADS": "1", "PACELINE_TRIAL": json.dumps(order)}
-            here = [
-                sys.executable,
-                "-m",
-                "torch.distributed.run",
-                "--standalone",
-                "--nproc-per-node",
-                "2",
-                __file__,
-            ]
-            same = ["--out", str(args.out), "--pairs", str(args.pairs), "--networks", network]
-            subprocess.run([*here, *same], env=environment, check=True)
+        same = ["--out", str(args.out.resolve()), "--pairs", str(args.pairs), "--networks", network]
+        in_two_workers(__file__, *same)
     verdict(args.out)
 
 
@@ -144,48 +130,6 @@ def work(args: argparse.Namespace) -> None:
     os._exit(0)
 
 
-class Switch:
-    """Takes every patch of the agent out and puts it back: bare means bare torch, not an agent that idles."""
-
-    def __init__(self) -> None:
-        import torch
-        import torch.distributed as dist
-        import torch.optim.optimizer as optimizers
-        from torch._C._distributed_c10d import Backend, ProcessGroup, Work
-        from torch.nn.parallel import DistributedDataParallel
-        from torch.utils.data.dataloader import _BaseDataLoaderIter
-
-        from paceline_agent.enter import entry
-
-        places = [torch.autograd, dist, DistributedDataParallel, _BaseDataLoaderIter]
-        places += [Backend, ProcessGroup, Work, torch._C.Future]
-        before = [dict(vars(place)) for place in places]
-        agent = entry.start()
-        assert agent is not None
-        self.agent = agent
-        self._patches = [
-            (place, name, old[name], new)
-            for place, old in zip(places, before, strict=True)
-            for name, new in dict(vars(place)).items()
-            if name in old and old[name] is not new
-        ]
-        assert len(self._patches) > 10
-        self._hooks = [optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks]
-        self._kept = [dict(hooks) for hooks in self._hooks]
-
-    def on(self) -> None:
-        for place, name, _, new in self._patches:
-            setattr(place, name, new)
-        for hooks, kept in zip(self._hooks, self._kept, strict=True):
-            hooks.update(kept)
-
-    def off(self) -> None:
-        for place, name, old, _ in self._patches:
-            setattr(place, name, old)
-        for hooks in self._hooks:
-            hooks.clear()
-
-
 def verdict(out: Path) -> None:
     """Per network: the median paired difference to bare, with a bootstrap 90 % interval."""
     rows = [json.loads(line) for line in (out / "raw.jsonl").read_text().splitlines()]
@@ -213,22 +157,7 @@ def verdict(out: Path) -> None:
                 "ratio": middle / bare,
                 "within_budget": middle <= max(1e-4, 0.01 * bare),
             }
-    machine = {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "load": os.getloadavg(),
-    }
-    (out / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
-    (out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
-    print(json.dumps(result, indent=1))
-
-
-def interval(differences: list[float]) -> tuple[float, float]:
-    """Bootstrap 90 % interval of the median."""
-    source = random.Random(1)
-    medians = sorted(statistics.median(source.choices(differences, k=len(differences))) for _ in range(2000))
-    return medians[100], medians[1900]
+    keep(out, result)
 
 
 if __name__ == "__main__":

@@ -17,16 +17,12 @@ import contextlib
 import importlib.util
 import json
 import os
-import platform
 import random
 import statistics
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from overhead import Switch, interval
+from paired import Switch, in_two_workers, interval, keep
 
 STEPS, SKIPPED = 34, 2  # of a block; the caches change hands in the first of them
 PROFILED = 4  # torch.profiler takes part in every fourth round: starting it takes longer than a block
@@ -47,17 +43,9 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "raw.jsonl").write_text("")
     for count in args.counts.split(","):
-        with tempfile.TemporaryDirectory() as folder:
-            order = {"dir": folder, "steps": 10**9, "warmup": 5, "profile": 0, "end": False, "workers": 2}
-            own = {"OMP_NUM_THREADS": "1", "PACELINE_TRIAL": json.dumps(order)}
-            here = [*launcher(folder), __file__]
-            same = ["--out", str(args.out.resolve()), "--rounds", str(args.rounds), "--counts", count]
-            subprocess.run([*here, *same], env={**os.environ, **own}, check=True)
+        same = ["--out", str(args.out.resolve()), "--rounds", str(args.rounds), "--counts", count]
+        in_two_workers(__file__, *same)
     verdict(args.out)
-
-
-def launcher(folder: str) -> list[str]:
-    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 def work(args: argparse.Namespace) -> None:
@@ -150,11 +138,7 @@ def verdict(out: Path) -> None:
                 result[str(count)][kind] = {"added_s": added, "low_s": low, "high_s": high}
                 if kind == "agent":
                     result[str(count)]["within_budget"] = None if low < allowed < high else high <= allowed
-    machine = {"python": platform.python_version(), "platform": platform.platform()}
-    machine |= {"cores": os.cpu_count(), "load": os.getloadavg()}  # type: ignore[dict-item]
-    (out / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
-    (out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
-    print(json.dumps(result, indent=1))
+    keep(out, result)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import csv
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +65,7 @@ class Outcome:
     low: float | None
     high: float | None
     others: dict[str, float | None]
+    loss: float  # log of the step over that of the fewest workers at this batch
 
 
 def main() -> None:
@@ -74,19 +75,22 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", default="ABCDLEF")
+    parser.add_argument(
+        "--half", choices=("choose", "report"), help="every other network, in the order of their names"
+    )
     args = parser.parse_args()
     steps = load_steps(args.data / "step_times_pollux_t4.csv")
     report: dict[str, object] = {}
     lines: list[str] = []
     for name in "ABCD":
         if name in args.only:
-            lines += summary(
-                name, [list(protocol(name, case, cells)) for case, cells in steps.items()], report
-            )
+            cases = half(steps, args.half)
+            lines += summary(name, [list(protocol(name, case, steps[case])) for case in cases], report)
     if "L" in args.only:
         for fitted, rest in (((1, 2), (4, 8)), ((1, 2, 4), (8,))):
             groups = published(args.data / "published_scaling_dev.csv", fitted, rest)
-            lines += summary(f"L {','.join(map(str, fitted))}", groups, report)
+            chosen = [groups[network] for network in half(groups, args.half)]
+            lines += summary(f"L {','.join(map(str, fitted))}", chosen, report)
     if "E" in args.only:
         lines += epochs(args.data / "epochs_to_target_mlperf.csv", report)
     if "F" in args.only:
@@ -96,6 +100,12 @@ def main() -> None:
         args.out.mkdir(parents=True, exist_ok=True)
         (args.out / "results.txt").write_text("\n".join(lines) + "\n")
         (args.out / "results.json").write_text(json.dumps(report, indent=1) + "\n")
+
+
+def half(networks: Iterable[str], which: str | None) -> list[str]:
+    """All networks; or every other one, to choose by, and the others, to report."""
+    ordered = sorted(networks)
+    return list(networks) if which is None else ordered[0 if which == "choose" else 1 :: 2]
 
 
 def load_steps(path: Path) -> dict[str, dict[Key, tuple[float, float]]]:
@@ -165,6 +175,7 @@ def outcomes(
             None if p is None else p.time_s.low,
             None if p is None else p.time_s.high,
             others,
+            float(np.log(truth / (min(zip(counts, work, strict=True))[1] * min(counts)))),
         )
 
 
@@ -173,7 +184,7 @@ def _step(row: object) -> float:
     return float(step if step is not None else batch / rate)
 
 
-def published(path: Path, fitted: Sequence[int], rest: Sequence[int]) -> list[list[Outcome]]:
+def published(path: Path, fitted: Sequence[int], rest: Sequence[int]) -> dict[str, list[Outcome]]:
     """Series that were measured at 1, 2, 4 and 8 GPUs, grouped by network."""
     series: dict[tuple[str, str, str], dict[int, tuple[float, int]]] = defaultdict(dict)
     for row in csv.DictReader(path.open()):
@@ -188,7 +199,7 @@ def published(path: Path, fitted: Sequence[int], rest: Sequence[int]) -> list[li
         text = "gpus,per_gpu_batch,throughput\n" + "".join(f"{n},{batch},{points[n][0]}\n" for n in fitted)
         wanted = [(n, 1, batch, n * batch / points[n][0]) for n in rest]
         groups[network] += outcomes(f"{network}, {device}, {precision}", text, wanted)
-    return list(groups.values())
+    return groups
 
 
 def epochs(path: Path, report: dict[str, object]) -> list[str]:
@@ -280,23 +291,37 @@ def summary(name: str, groups: Sequence[Sequence[Outcome]], report: dict[str, ob
         rows.append(
             (kept[0].case.split(",")[0], len(kept), len(outcomes_) - len(kept), error, inside, width, others)
         )
+    every = [o for group in groups for o in group if o.value is not None]
+    thirds = [
+        float(np.mean([(o.low or 0) <= o.truth <= (o.high or 0) for o in part])) for part in _thirds(every)
+    ]
+    width = float(np.exp(np.mean([np.log(row[5]) for row in rows])))
     known = {m: [row[6][m] for row in rows if np.isfinite(row[6][m])] for m in METHODS}
     mean = {m: float(np.mean(values)) if values else None for m, values in known.items()}
     error, inside = float(np.mean([r[3] for r in rows])), float(np.mean([r[4] for r in rows]))
     report[name] = {
         "error": error, "coverage": inside, "baselines": mean, "left_out_network_coverage": left_out_coverage(groups),
+        "coverage_by_thirds_of_loss": thirds, "width": width,
         "networks": [dict(zip(_KEYS, row[:6], strict=True)) for row in rows],
     }  # fmt: skip
     found = [
         "",
         f"{name}  error {error:.1%}, coverage of 90 % intervals {inside:.1%} "
         f"(interval width chosen on the other networks: {left_out_coverage(groups):.1%})",
+        f"   high/low {width:.2f}; coverage by thirds of the loss: " + ", ".join(f"{c:.0%}" for c in thirds),
         "   beside: " + ", ".join(f"{m} {v:.1%}" for m, v in mean.items() if v is not None),
     ]
     return found + [
         f"   {case[:24]:24} {n:4} points, {refused:3} refused, error {e:6.1%}, coverage {c:6.1%}, high/low {w:.2f}"
         for case, n, refused, e, c, w, _ in rows
     ]
+
+
+def _thirds(outcomes_: Sequence[Outcome]) -> list[list[Outcome]]:
+    """Points by what they truly lost against the fewest workers: little, some, most."""
+    ordered = sorted(outcomes_, key=lambda o: o.loss)
+    size = len(ordered)
+    return [ordered[k * size // 3 : (k + 1) * size // 3] for k in range(3)]
 
 
 def left_out_coverage(groups: Sequence[Sequence[Outcome]]) -> float:

@@ -7,9 +7,10 @@ becomes its path in the repository, so that the site needs no network and no che
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from typer._click.core import Command, Context
 
+import paceline
 from paceline.cli.main import VERBS, load
 from paceline.store.analysis_schema import AnalysisFile
 from paceline.store.study_schema import StudyFile
@@ -31,6 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not in docs/."""
     made = {
         "reference/commands.md": commands_page(),
+        "reference/python.md": python_page(),
         "reference/study-file.md": study_page(),
         "reference/analysis.md": analysis_page(),
         "design.md": (ROOT / "DESIGN.md").read_text(encoding="utf-8"),
@@ -119,6 +122,52 @@ def option_tables(command: Command, sections: Mapping[str, list[str]]) -> Iterat
         if rows:
             title = f"\n**{heading}**\n" if heading else ""
             yield "\n".join([title, "| option | meaning |", "|---|---|", *rows, ""])
+
+
+def python_page() -> str:
+    """What `import paceline` offers, from its docstrings; their examples are executed by the tests."""
+    verbs = [name for name in paceline.__all__ if inspect.isfunction(getattr(paceline, name))]
+    parts = [
+        "# Python\n\nMade from the code; every example is executed by the tests. "
+        "What goes wrong is a `PacelineError` with a `message` and a `hint`. "
+        "`examples/four-or-eight.ipynb` is a notebook to start from."
+    ]
+    parts += [_callable(f"paceline.{name}", getattr(paceline, name)) for name in verbs]
+    for kind in (paceline.Result, paceline.Picture):
+        parts.append(f"## {kind.__name__}\n\n{_docstring(kind)}\n")
+        members = {name: m for name, m in vars(kind).items() if not name.startswith("_") and m.__doc__}
+        rows = [
+            f"| `{name}{'' if isinstance(m, property) else _signature(m)}` | {_cell(_docstring(m).splitlines()[0])} |"
+            for name, m in members.items()
+            if isinstance(m, property) or inspect.isfunction(m)
+        ]
+        parts.append("\n".join(["| member | what |", "|---|---|", *rows, ""]))
+    return "\n".join(parts) + "\n"
+
+
+def _callable(name: str, function: Callable[..., object]) -> str:
+    return f"## {name}\n\n    {name}{_signature(function)}\n\n{_docstring(function)}\n"
+
+
+def _signature(function: Callable[..., object]) -> str:
+    """Names and defaults; types are in the code."""
+    found = inspect.signature(function)
+    bare = [
+        p.replace(annotation=inspect.Parameter.empty) for p in found.parameters.values() if p.name != "self"
+    ]
+    return str(inspect.Signature(bare))
+
+
+def _docstring(of: object) -> str:
+    """Its words, with examples as blocks of code."""
+    lines = (inspect.getdoc(of) or "").splitlines()
+    return "\n".join(f"    {line}" if _example(lines, i) else line for i, line in enumerate(lines))
+
+
+def _example(lines: list[str], i: int) -> bool:
+    """Whether this line is of an example: from a prompt to the next empty line."""
+    start = next((j for j in range(i, -1, -1) if lines[j].startswith(">>>") or not lines[j].strip()), i)
+    return lines[start].startswith(">>>")
 
 
 def study_page() -> str:

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from playwright.sync_api import sync_playwright
 from transcript import RECORDED
 
-from paceline.cli.text.answer import analysis_of_folder
 from paceline.report.page import page
+from paceline.source.study import analysis_of_folder
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import read_study
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from paceline.cli.text.answer import analysis_of_folder, analysis_text
+from paceline.cli.text.answer import analysis_text
+from paceline.source.study import analysis_of_folder
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import read_study
 

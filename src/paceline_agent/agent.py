@@ -176,6 +176,7 @@ class Agent:
     def _meet(self, optimizer: Any) -> None:
         """The first step has ended: what is trained, how it is spread, and whose clock counts."""
         try:
+            self.phases.learn_engines()
             modules = living_modules()
             self.network.meet(modules, optimizer)
             self.strategy.meet(modules, optimizer, ddp=bool(self.ddp.ddps), horovod=horovod.in_use())

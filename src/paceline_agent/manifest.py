@@ -46,6 +46,7 @@ def manifest(agent: Agent) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in parameters),
         "gradient_bytes": sum(p.numel() * p.element_size() for p in parameters if p.requires_grad),
         **agent.strategy.fields(agent.seen.graphs.records()),
+        "gradients_dropped": agent.network.dropped,
         "ddp": ddp is not None,
         "horovod": horovod.in_use(),
         "ddp_flags": _ddp_flags(ddp, agent.ddp.user_hook),

@@ -11,7 +11,7 @@ On a CUDA device: --precision bf16 --channels-last --cuda-graph --compile.
 from __future__ import annotations
 
 import argparse
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
@@ -36,6 +36,7 @@ FLAGS = parser(
     weight_decay=5e-4,
 )
 FLAGS.add_argument("--samples", type=int, help="only the first so many images to learn from")
+FLAGS.add_argument("--width", type=int, default=64, help="channels of the first stage; ResNet-18 has 64")
 _MEAN = (0.4914, 0.4822, 0.4465)  # of CIFAR-10's training pixels, over 255
 _DEVIATION = (0.2470, 0.2435, 0.2616)
 
@@ -45,7 +46,7 @@ def task(asked: Options, given: argparse.Namespace) -> Task:
     return Task(
         name="cifar-resnet18",
         data=_data(asked, given.samples),
-        network=resnet18,
+        network=partial(resnet18, width=given.width),
         learning=augmented,
         judging=plain,
         loss=F.cross_entropy,

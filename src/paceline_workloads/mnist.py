@@ -22,11 +22,12 @@ from paceline_workloads.training.task import Task, class_sums, classification_me
 from paceline_workloads.training.trainer import main
 
 FLAGS = parser("Train a small network on handwritten digits.", batch_size=64, lr=0.05, epochs=3)
+FLAGS.add_argument("--samples", type=int, help="only the first so many images to learn from")
 
 
 def task(asked: Options, given: argparse.Namespace) -> Task:
     """Images of 28 x 28 bytes into ten classes."""
-    data = digits(asked.data, seed=asked.seed)
+    data = digits(asked.data, seed=asked.seed, samples=given.samples)
     mean, deviation = GENERATED_SCALE if data.generated else IDX_SCALE
 
     def normalised(images: Tensor, labels: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:

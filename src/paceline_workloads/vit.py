@@ -32,6 +32,7 @@ FLAGS = parser(
 )
 FLAGS.add_argument("--width", type=int, default=64, help="numbers per patch")
 FLAGS.add_argument("--depth", type=int, default=4, help="blocks")
+FLAGS.add_argument("--samples", type=int, help="only the first so many images to learn from")
 
 
 def task(asked: Options, given: argparse.Namespace) -> Task:
@@ -47,7 +48,7 @@ def task(asked: Options, given: argparse.Namespace) -> Task:
     )
     return Task(
         name="vit",
-        data=_data(asked),
+        data=_data(asked, given.samples),
         network=network,
         learning=scaled,
         judging=scaled,
@@ -63,11 +64,12 @@ def scaled(images: Tensor, labels: Tensor, draws: Tensor) -> tuple[Tensor, Tenso
     return images.float() / 127.5 - 1.0, labels
 
 
-def _data(asked: Options) -> Data:
+def _data(asked: Options, samples: int | None) -> Data:
     if asked.data is not None and has_cifar10(asked.data):
         train, test = cifar10(asked.data)
-        return Data(train, test, f"CIFAR-10: {len(train):,} images from {asked.data}", False)
-    return digits(asked.data, seed=asked.seed)
+        chosen = train.first(samples)
+        return Data(chosen, test, f"CIFAR-10: {len(chosen):,} images from {asked.data}", False)
+    return digits(asked.data, seed=asked.seed, samples=samples)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from paceline_agent.watch.communications import Communications
 
 
 class Group:
-    name, ranks, seen = "world", [0, 1], 0
+    name, ranks, seen, learned = "world", [0, 1], 0, {}
 
     def count(self):
         return None
@@ -44,7 +44,7 @@ ON_HOST = SimpleNamespace(nbytes=64, dtype="torch.float32", is_cuda=False)
 
 
 def watched(device, *, side=False):
-    seen = Communications(None, SimpleNamespace(now=lambda: "backward"))
+    seen = Communications(SimpleNamespace(active=True), SimpleNamespace(now=lambda: "backward"))
     seen.device, seen.streams, seen.on = device, Streams(side=side), True
     seen.groups = SimpleNamespace(of=lambda called: Group())
     return seen
@@ -52,14 +52,18 @@ def watched(device, *, side=False):
 
 def test_without_a_work_the_wait_is_between_marks_of_the_stream():
     seen = watched(Device())
-    seen.issued("all_reduce", seen.about_to_issue("group"), 1.0, 1.0001, ([TENSOR],), None)
+    seen.issued(
+        "all_reduce", "all_reduce", seen.about_to_issue("group", "all_reduce"), 1.0, 1.0001, ([TENSOR],), None
+    )
     (communication,) = seen.graph.communications
     assert (communication.owed, communication.waits) == (None, [("mark 1", "mark 2")])
 
 
 def test_on_the_host_the_same_blocks_and_is_timed_there():
     seen = watched(Device())
-    seen.issued("all_reduce", seen.about_to_issue("group"), 1.0, 1.5, ([ON_HOST],), None)
+    seen.issued(
+        "all_reduce", "all_reduce", seen.about_to_issue("group", "all_reduce"), 1.0, 1.5, ([ON_HOST],), None
+    )
     (communication,) = seen.graph.communications
     assert (communication.owed, communication.waits) == (None, [(1.0, 1.5)])
 
@@ -67,14 +71,18 @@ def test_on_the_host_the_same_blocks_and_is_timed_there():
 @pytest.mark.parametrize("device", [None, Device(capturing=True)], ids=["none yet", "captured"])
 def test_where_nothing_can_be_marked_the_wait_is_unknown_and_not_short(device):
     seen = watched(device)
-    seen.issued("all_reduce", seen.about_to_issue("group"), 1.0, 1.0001, ([TENSOR],), None)
+    seen.issued(
+        "all_reduce", "all_reduce", seen.about_to_issue("group", "all_reduce"), 1.0, 1.0001, ([TENSOR],), None
+    )
     (communication,) = seen.graph.communications
     assert (communication.owed, communication.waits) == (step_graph.NOT_TIMED, [])
 
 
 def test_on_a_side_stream_the_wait_is_the_computing_streams():
     seen = watched(Device(), side=True)
-    seen.issued("all_gather", seen.about_to_issue("group"), 1.0, 1.0001, ([TENSOR],), None)
+    seen.issued(
+        "all_gather", "all_gather", seen.about_to_issue("group", "all_gather"), 1.0, 1.0001, ([TENSOR],), None
+    )
     (communication,) = seen.graph.communications
     assert seen.streams.carried == [communication]
     assert (communication.owed, communication.waits) == (step_graph.NEVER_WAITED, [])
@@ -84,10 +92,18 @@ def test_operations_that_were_joined_and_give_no_work_are_waited_for_as_one():
     seen = watched(Device())
     group = Group()
     seen.groups = SimpleNamespace(of=lambda called: group)
-    seen.begin_joined(seen.about_to_issue("group"))
+    seen.begin_joined(seen.about_to_issue("group", None))
     for _ in range(2):
-        seen.issued("all_reduce", seen.about_to_issue("group"), 1.0, 1.0001, ([TENSOR],), None)
-    seen.end_joined(seen.about_to_issue("group"), 1.0, 1.0001, None)
+        seen.issued(
+            "all_reduce",
+            "all_reduce",
+            seen.about_to_issue("group", "all_reduce"),
+            1.0,
+            1.0001,
+            ([TENSOR],),
+            None,
+        )
+    seen.end_joined(seen.about_to_issue("group", None), 1.0, 1.0001, None)
     first, last = seen.graph.communications
     assert (first.owed, first.waits) == (None, [])
     assert (last.owed, last.waits) == (None, [("mark 4", "mark 5")])

@@ -23,6 +23,7 @@ from paceline.records import (
     Refusal,
     Verdict,
 )
+from tests.support.report_sample import FULL
 
 _POINT = Point("w2-b32", 2, nodes=1, per_worker_batch=32, global_batch=64, varied=(("amp", "on"),))
 _FULL = Analysis(
@@ -84,6 +85,13 @@ def test_what_is_not_finite_is_written_as_unknown():
 def test_another_format_is_refused_with_a_way_out():
     with pytest.raises(StudyError, match="format 99"):
         analysis_from({**analysis_data(_FULL), "format": 99})
+
+
+def test_an_epoch_without_a_number_is_an_error_that_a_user_can_act_upon():
+    data = json.loads(json.dumps(analysis_data(FULL)))
+    data["convergence"]["curves"][0]["epochs"][0] = None
+    with pytest.raises(StudyError, match="epoch"):
+        analysis_from(data)
 
 
 @pytest.mark.parametrize("broken", [{"points": [{}]}, {"points": 3}, {"findings": [{"id": "x"}]}])

@@ -8,7 +8,7 @@ from paceline.analysis.question import Ask
 from paceline.analysis.table import table_analysis
 from paceline.table.read import read_table
 
-_LABS = Path(__file__).parents[2] / "examples" / "labs"
+_LABS = Path(__file__).parents[2] / "src" / "paceline" / "data" / "labs"
 
 
 def _lab(name, **ask):
@@ -59,7 +59,8 @@ def test_caltech_projects_16_v100_with_an_interval_and_refuses_the_t4_that_do_no
     assert v100.time_s.low < 26 < v100.time_s.high  # a fixed part and a part that is shared
     assert v100.time_to_accuracy_s is not None
     assert {r.rule for r in analysis.refusals} == {"not-comparable"}
-    assert all(r.text.startswith("V100: ") for r in analysis.recommendations)
+    assert {r.series for r in analysis.recommendations} == {"V100"}
+    assert all(r.sentences.startswith("V100: ") for r in analysis.recommendations)
 
 
 def test_mnist_steps_say_six_workers_where_two_are_printed():

@@ -6,11 +6,12 @@ import shutil
 import pytest
 
 from paceline.analysis.json_file import analysis_data
-from paceline.cli.text.answer import analysis_of_folder, analysis_text
-from paceline.cli.verbs.report import read_analysis
+from paceline.cli.text.answer import analysis_text
 from paceline.core.errors import PacelineError
 from paceline.report.charts.tidy import tidy_csv
 from paceline.report.handin.markdown import markdown_report
+from paceline.source.anything import read_analysis
+from paceline.source.study import analysis_of_folder
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import read_study
 from paceline.store.trial_files import commit, read_results

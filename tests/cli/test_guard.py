@@ -10,9 +10,10 @@ from rich.live import Live
 
 from paceline.cli.main import exit_code
 from paceline.cli.text.guard import guarded, shown, unguarded
-from paceline.cli.text.progress import LiveTable
+from paceline.cli.text.live import LiveTable
 from paceline.plan.trials import plan_study
 from paceline.records import Study, Workload
+from paceline.run.clock import SystemClock
 from paceline.run.study import progress_of
 from tests.attack.chance import STUDY
 
@@ -69,8 +70,9 @@ def test_a_live_table_draws_itself_and_shows_the_words_of_others():
     study = Study(Workload("script", "t.py"), name=f"a{CONTROL}[/b]")
     file = io.StringIO()
     plan = plan_study(study)
-    with Live(console=Console(file=file, force_terminal=True)) as live:
-        LiveTable(study, live).started(plan.trials[0], progress_of(plan, (), study, left_out=frozenset()))
+    table = LiveTable(study, folder=None, clock=SystemClock())
+    with Live(console=Console(file=file, force_terminal=True), get_renderable=table.drawn):
+        table.started(plan.trials[0], progress_of(plan, (), study, left_out=frozenset()))
     assert "]0;title" in file.getvalue()
     assert "\x1b]0;" not in file.getvalue()
     assert "\x1b[2J" not in file.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,15 @@ from hypothesis import strategies as st
 
 from paceline.cli.main import exit_code
 from paceline.cli.text.answer import analysis_text, finding_lines
+from paceline.cli.text.bars import step_bars
 from paceline.cli.text.table import advice_text
 from paceline.cli.text.terminal import bold, fitted, folded_table, narrowed
 from paceline.core.errors import StudyError
-from paceline.records import Finding
+from paceline.records import Estimate, Finding, Profile
 from paceline.store.study_file import newest_study
 from tests.support.report_sample import FULL, WEAK
 
+RECORDED = Path(__file__).parents[1] / "recorded" / "mnist-1-2"
 HEADS = ["workers", "step ms", "samples/s", "efficiency", "state"]
 ROWS = [[1, "34.7 (32.8-35.9)", "1843", "100%", "ok"], [2, "75.2", "1701", "46% (41-49%)", "ok"]]
 
@@ -146,6 +149,32 @@ def test_a_verdict_is_bold_on_a_terminal_that_shows_it(terminal, environment, co
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
     assert (bold("Use 2", 32) == "Use 2") == (not coloured)
+
+
+def test_the_verdict_of_a_study_arrives_in_colour_and_its_table_has_bars(monkeypatch, capsys):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert exit_code(["show", str(RECORDED)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("\x1b[1;32mUse 2 workers")
+    assert "u001b" not in out  # a guard that shows control characters must not show ours
+    assert "░" in out
+    lines = [re.sub("\x1b[^m]*m", "", line) for line in out.splitlines() if not line.startswith("Study: ")]
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_bar_is_as_long_as_its_step_and_as_cut_as_its_parts():
+    half = Profile(WEAK[0].point, "ok", None, step_s=Estimate(0.5), compute_s=Estimate(0.5))
+    whole = replace(
+        half, step_s=Estimate(1.0), compute_s=Estimate(0.5), straggle_s=Estimate(0.25), wire_s=Estimate(0.25)
+    )
+    short, long = step_bars([half, whole])
+    width = len(long)
+    assert short.count("█") == width // 2
+    assert [long.count(letter) / width for letter in "█▒░"] == pytest.approx([0.5, 0.25, 0.25], abs=0.08)
+    assert step_bars([replace(half, compute_s=None)]) == [""]
 
 
 def test_show_without_a_name_takes_the_study_that_was_written_to_last(tmp_path):

@@ -11,13 +11,14 @@ from paceline.analysis.question import Ask
 from paceline.analysis.table import table_analysis
 from paceline.cli.main import exit_code
 from paceline.cli.verbs.advise import advise
-from paceline.cli.verbs.analyze import analyze, prices_of
+from paceline.cli.verbs.analyze import analyze
 from paceline.cli.verbs.project import project
 from paceline.core.errors import UsageError
 from paceline.data import shipped
 from paceline.decide.recommend import Prices
 from paceline.predict.baselines import baseline_times, held_out_error
 from paceline.predict.reliability import Checkpointing, checkpoint_interval_s, failure_rate, goodput_ratio
+from paceline.source.declared import prices_of
 from paceline.table.read import read_table
 
 _GOOD = "workers,job_s\n1,8000\n2,4100\n4,2200\n8,1250\n"
@@ -220,7 +221,7 @@ def test_analyze_project_and_advise_speak(tmp_path: Path, capsys):
     table.write_text("workers,per_worker_batch,step_s,params\n1,32,0.096,11000000\n2,32,0.106,11000000\n")
     cluster.write_text('[cluster]\nworkers_per_node = 4\n[links.between]\nkind = "tcp"\ngbit_per_s = 25\n')
     analyze(table)
-    assert "Understood: 'workers': number of workers" in capsys.readouterr().out
+    assert "Understood:\n  'workers': number of workers" in capsys.readouterr().out
     project(table, workers="8,512", cluster=cluster, what_if=["link=2x"])
     text = capsys.readouterr().out
     assert "What if: link=2x" in text

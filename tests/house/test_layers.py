@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parents[2] / "src"
-PURE = "core / records / plan table slurm horovod / measure / links converge / predict / check / decide / analysis"
-WORLDLY = "launch store report data / testbed / run serve / cli / __main__"
+PURE = "core / records / plan table slurm horovod doctor / measure / links converge / predict / check / decide / "
+PURE += "analysis"
+WORLDLY = "launch store report data / testbed source / run serve / cli / api / __main__"
 ROOMS = [names.split() for names in f"{PURE} / {WORLDLY}".split("/")]
 RANK = {name: rank for rank, names in enumerate(ROOMS) for name in names}
 NO_CLOCK_NO_FILES = {

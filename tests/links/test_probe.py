@@ -11,7 +11,6 @@ import pytest
 
 from paceline.analysis.json_file import analysis_data, analysis_from
 from paceline.cli.main import exit_code
-from paceline.cli.probed import brought_together, probed_in
 from paceline.cli.text.probe import probe_lines
 from paceline.core.errors import NothingMeasured, StudyError
 from paceline.launch.cgroup import root_group
@@ -28,6 +27,7 @@ from paceline.records import Analysis, DeviceProbe, DeviceRate, Estimate, Point,
 from paceline.report.charts.links import link_table
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
+from paceline.source.probes import brought_together, probed_in
 from paceline.store.analysis_schema import AnalysisFile
 from paceline.store.paths import StudyFolder
 from paceline.store.probe_files import read_probe, read_probes, store_nccl_tests

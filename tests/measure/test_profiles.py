@@ -345,6 +345,8 @@ def test_accumulation_that_exchanges_every_time_is_doubted():
     assert "exchange-every-micro-step" not in ids(findings_of(both(0.1, 0.1, **once)))
     two_networks = changed(both(0.1, 0.1, **twice), optimizers=2)
     assert "exchange-every-micro-step" not in ids(findings_of(two_networks))
+    used_twice = changed(both(0.1, 0.1, **twice), gradients_dropped=True)  # LBFGS, SAM: not added up
+    assert "exchange-every-micro-step" not in ids(findings_of(used_twice))
 
 
 def test_a_growing_batch_at_a_constant_learning_rate_is_noted():

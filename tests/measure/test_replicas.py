@@ -8,7 +8,7 @@ import pytest
 
 from paceline.check.study import study_findings
 from paceline.measure.profiles import curve, launches
-from paceline.measure.strategy import replicas, strategies
+from paceline.measure.strategy import replicas, strategies, weights_differ
 from paceline.plan.trials import plan_study
 from paceline.records import Communication, Exchange, Study, Workload
 from tests.support.samples import WARMUP, result, sample, worker
@@ -162,10 +162,14 @@ def sent(op, phase="other", peer=None):
     return (Exchange(0.0, 0.0, of),)
 
 
-def by_hand(exchanges, **manifest):
+def by_hand(exchanges, *, losses=(0.5, 0.5), **manifest):
     return [
         replace(
-            worker(rank, [sample(2, 0.1, exchanges=exchanges[rank])], strategy=["hand-written"]),
+            worker(
+                rank,
+                [sample(2, 0.1, exchanges=exchanges[rank], loss=losses[rank])],
+                strategy=["hand-written"],
+            ),
             manifest={
                 **worker(rank, ()).manifest,
                 "strategy": ["hand-written"],
@@ -177,11 +181,27 @@ def by_hand(exchanges, **manifest):
     ]
 
 
+MESSAGES = [sent("send", peer=1), sent("recv", peer=0)]
+FROM_GRADIENTS = (None, 0.5)  # the first stage's backward begins from no loss
+
+
 def test_stages_written_by_hand_are_one_replica_and_equal_copies_are_not():
-    stages = by_hand([sent("send", peer=1), sent("recv", peer=0)])
+    stages = by_hand(MESSAGES, losses=FROM_GRADIENTS)
     assert (strategies(stages), replicas(stages)) == (("pp",), ((0, 1),))
-    copies = by_hand([sent("send", peer=1), sent("recv", peer=0)], weights_checksum=1.0)
+    copies = by_hand(MESSAGES, losses=FROM_GRADIENTS, weights_checksum=1.0)
     assert (strategies(copies), replicas(copies)) == (("hand-written",), ((0,), (1,)))
+
+
+def test_workers_that_send_gradients_by_messages_are_no_stages():
+    """A parameter server: every worker has a loss of its own, and weights that do not agree at every moment."""
+    served = by_hand(MESSAGES)
+    assert (strategies(served), replicas(served)) == (("hand-written",), ((0,), (1,)))
+
+
+def test_experts_spread_by_hand_have_a_batch_on_each_worker_and_differ_by_design():
+    experts = by_hand([sent("all_to_all", "forward")] * 2, batch_fingerprint=[1, 2])
+    assert (strategies(experts), replicas(experts)) == (("ep",), ((0,), (1,)))
+    assert weights_differ(experts) is None
 
 
 def test_tensors_split_by_hand_are_one_replica_where_both_see_the_same_data():
@@ -189,3 +209,14 @@ def test_tensors_split_by_hand_are_one_replica_where_both_see_the_same_data():
     assert (strategies(whole), replicas(whole)) == (("tp",), ((0, 1),))
     apart = by_hand([sent("all_reduce", "backward")] * 2, batch_fingerprint=[1, 2])
     assert strategies(apart) == ("hand-written",)
+
+
+@pytest.mark.parametrize(("other", "name"), [(0.0, "tp"), (0.01, "hand-written")])
+def test_where_no_batch_has_a_mark_losses_that_are_one_number_tell_that_they_are_the_same(other, name):
+    sends = sent("all_reduce", "forward")
+    workers = by_hand([sends] * 2, batch_fingerprint=[])
+    losses = [
+        replace(w, samples=tuple(sample(k, 0.1, exchanges=sends, loss=1 / k + w.rank * other) for k in KS))
+        for w in workers
+    ]
+    assert strategies(losses) == (name,)

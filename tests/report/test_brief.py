@@ -14,7 +14,6 @@ from paceline.report.charts.grid import grid_figures
 from paceline.report.charts.points import bus_figure
 from paceline.report.charts.scaling import scaling_figures
 from paceline.report.charts.steps import split_figure
-from paceline.report.sections import opening
 from paceline.report.tables.answers import projection_table
 from paceline.report.tables.measured import scaling_table
 from paceline.table.read import read_table
@@ -142,10 +141,11 @@ def test_a_measured_gain_shows_its_interval_and_one_that_may_be_none_is_doubtful
 
 
 def test_a_sentence_begins_with_a_capital_unless_with_a_name():
-    assert opening("neither slower nor dearer") == "Neither slower nor dearer"
-    assert opening("fp32: 2 workers") == "fp32: 2 workers"
-    assert opening("large: 2 workers") == "large: 2 workers"
-    assert opening("val_accuracy 0.9") == "val_accuracy 0.9"
+    said = Finding("slow", "note", "neither slower nor dearer")
+    assert said.sentence == "Neither slower nor dearer"
+    assert replace(said, point="large").sentence == "large: neither slower nor dearer"
+    advised = replace(FULL.recommendations[0], text="2 workers", why="")
+    assert replace(advised, series="fp32").sentences == "fp32: 2 workers"
 
 
 def test_of_configurations_whose_names_begin_alike_the_recommended_one_is_told():

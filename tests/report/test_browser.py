@@ -291,7 +291,8 @@ def test_on_a_phone_nothing_sticks_out_and_letters_stay_readable(browser, file):
 
 
 def boxes(tab, query):
-    return [box.bounding_box() for box in tab.locator(query).all()]
+    """Where all of them are, asked at one moment: a chart that becomes interactive is another element after it."""
+    return tab.locator(query).evaluate_all("all => all.map(one => one.getBoundingClientRect().toJSON())")
 
 
 def test_the_first_screen_holds_the_sentence_three_numbers_and_both_charts(browser, file):

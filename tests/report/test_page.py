@@ -78,8 +78,8 @@ def test_sections_come_in_the_order_of_reading_and_only_with_data(full):
     titles = re.findall(r"<h2 id=[^>]*>([^<]*)</h2>", full)
     assert titles == [
         "What to do", "Findings", "Failed runs", "Thresholds",
-        "Speed-up and efficiency", "Where the step goes", "Communication", "Accuracy",
-        "Grids", "Memory, utilisation, slow workers", "Decision and prediction",
+        "Grids", "Speed-up and efficiency", "Where the step goes", "Communication", "Accuracy",
+        "Memory, utilisation, slow workers", "Decision and prediction",
         "Where the numbers come from", "What the words mean",
     ]  # fmt: skip
     empty = page([("", Analysis(told("Nothing was measured."), (), ()))])

@@ -10,13 +10,14 @@ import pytest
 
 from paceline.analysis.table import table_analysis
 from paceline.cli.text import table
-from paceline.cli.text.answer import analysis_of_folder, analysis_text
+from paceline.cli.text.answer import analysis_text
 from paceline.records import Analysis
 from paceline.report.handin import text
 from paceline.report.handin.lab_text import lab_latex, lab_markdown
 from paceline.report.handin.latex import latex_report
 from paceline.report.handin.markdown import markdown_report
 from paceline.report.page import page
+from paceline.source.study import analysis_of_folder
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import read_study
 from paceline.table.read import read_table
@@ -24,7 +25,7 @@ from tests.support.report_sample import FULL
 
 ROOT = Path(__file__).parents[2]
 RECORDED = sorted(path.parent for path in (ROOT / "tests" / "recorded").glob("*/study.toml"))
-LABS = sorted((ROOT / "examples" / "labs").glob("*.csv"))
+LABS = sorted((ROOT / "src" / "paceline" / "data" / "labs").glob("*.csv"))
 LONGEST = 25  # words of a sentence
 OLD = re.compile(
     r"\b(exposed|wires?|straggl\w+|foreseen|told apart|knee|pareto|VOID|DOUBT|dearer|"
@@ -63,7 +64,7 @@ def text_of_page(analysis: Analysis) -> str:
 
 def outputs(analysis: Analysis):
     yield "terminal", analysis_text(analysis, folder=Path("study"))
-    yield "table", table.table_text(analysis, ())
+    yield "table", table.table_text(analysis)
     yield "text", text.text_report(analysis)
     yield "markdown", markdown_report(analysis)
     yield "latex", latex_report(analysis, figures="figures")

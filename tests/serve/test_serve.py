@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import time
 import urllib.error
@@ -19,6 +20,8 @@ from paceline.core.json_data import plain_data
 from paceline.serve.folders import confined, studies_under
 from paceline.serve.listing import PER_PAGE, listing
 from paceline.serve.standing import Watch, Watches
+from paceline.store.lock import locked
+from paceline.store.paths import StudyFolder
 from tests.support.desk import DESK, desk, environment
 from tests.support.report_sample import told
 
@@ -97,6 +100,38 @@ def test_a_trial_counts_when_it_is_committed(tmp_path):
     assert watch.standing().mark == after.mark
     shutil.rmtree(own / "trials" / TRIALS[2])
     assert watch.standing().complete == 2
+
+
+def test_while_a_study_runs_its_trial_step_and_time_left_are_told_and_its_page_says_so_far(tmp_path):
+    own = study_at(tmp_path / "s", trials=TRIALS[:2])
+    without_commit(own, TRIALS[2])
+    (own / "trials" / TRIALS[2] / "heartbeat-0").write_bytes(struct.pack("<QdQQ", 12, 0.0, 1, 1))
+    study = studies_under(tmp_path / "s")[0]
+    assert "so far" not in serve_cmd.fresh_page(tmp_path / "s", own)
+    idle = Watch(study).standing()
+    assert (idle.now, idle.eta_s) == (None, None)
+    with locked(StudyFolder(own)):
+        seen = Watch(study).standing()
+        html = serve_cmd.fresh_page(tmp_path / "s", own)
+    assert seen.text == "2 of 6 runs, running"
+    assert seen.now.startswith(f"{TRIALS[2]}, step 12, about ")
+    assert 10 < seen.eta_s < 60  # four of six seconds each
+    assert "left" in seen.now
+    assert "So far: " in html
+    assert "so far: runs are still being measured" in html
+    assert idle.mark != seen.mark  # or the page would stay as it was when the study ends
+
+
+def test_a_study_of_which_every_run_failed_looks_failed(tmp_path):
+    own = study_at(tmp_path / "s", trials=TRIALS[:1])
+    file = own / "trials" / TRIALS[0] / "trial.json"
+    told = json.loads(file.read_text()) | {"state": "crashed", "reason": "worker 0 raised ValueError"}
+    file.write_text(json.dumps(told))
+    found = listing(studies_under(own), Watches(), chosen="s", page=1).rows[0]
+    assert (found.failed, found.standing) == (True, "1 of 6 runs, all failed")
+    assert 'class="verdict nothing"' in serve_cmd.fresh_page(tmp_path / "s", own)
+    fine = study_at(tmp_path / "t", trials=TRIALS[:1])
+    assert not listing(studies_under(fine), Watches(), chosen="t", page=1).rows[0].failed
 
 
 def test_the_list_is_paged_and_an_odd_page_is_the_nearest_one(tmp_path):
@@ -251,7 +286,8 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch, tmp_path):
     assert refused.value.hint == "pip install 'paceline[serve]'"
 
 
-def test_ctrl_c_ends_it_quietly_while_somebody_looks(tmp_path):
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_quietly_while_somebody_looks(end, tmp_path):
     study_at(tmp_path / "s", trials=())
     started = subprocess.Popen(
         [*DESK, "serve", str(tmp_path)],
@@ -263,6 +299,7 @@ def test_ctrl_c_ends_it_quietly_while_somebody_looks(tmp_path):
     url = re.search(r"http://\S+", "".join(started.stdout.readline() for _ in range(5)))[0]
     with urllib.request.urlopen(f"{url}events?study=s", timeout=WAIT_S) as events:
         assert events.readline() == b"event: study\r\n"
-        started.send_signal(signal.SIGINT)
+        urllib.request.urlopen(f"{url}report?study=s", timeout=WAIT_S).read()  # its renderers are at work
+        started.send_signal(end)
         _, complaints = started.communicate(timeout=WAIT_S)
     assert (started.returncode, complaints) == (0, "Ended.\n")

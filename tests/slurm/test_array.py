@@ -21,7 +21,7 @@ from paceline.run import share
 from paceline.run.share import Share, holder_of, is_share_left, run_share
 from paceline.run.study import Silent
 from paceline.run.trial import Bench
-from paceline.slurm.array import array_of, submission_text, time_warning
+from paceline.slurm.array import array_of, resource_warnings, submission_text, time_warning
 from paceline.slurm.script import Array, Job, checked_allocation, sbatch_script
 from paceline.slurm.state import JobState, ended_text, job_from_sacct, job_from_scontrol, log_name, phase
 from paceline.store.claims import Holder, claim, clear_claims, holders, tasks_with
@@ -79,10 +79,29 @@ def test_an_array_that_cannot_be_is_refused_with_the_way_out():
 
 def test_the_plan_says_how_it_is_handed_in():
     asked = replace(TRAININGS, slurm=Allocation(array=2))
-    assert submission_text(asked, TODO).startswith("Slurm: a job array of 4 tasks of 2 nodes, 2 at once")
-    assert submission_text(replace(asked, slurm=Allocation(array=0)), TODO).startswith(
-        "Slurm: one job of 2 nodes"
-    )
+    expected_s = [900.0] * len(TODO)
+    array_said = submission_text(asked, TODO, expected_s)
+    assert array_said.startswith("Slurm: a job array of 4 tasks of 2 nodes, 2 at once")
+    one_said = submission_text(replace(asked, slurm=Allocation(array=0)), TODO, expected_s)
+    assert one_said.startswith("Slurm: one job of 2 nodes")
+    assert array_said.endswith("About 2.00 node-hours.")  # four runs of a quarter of an hour on two nodes
+    assert one_said.endswith("About 2.00 node-hours.")
+
+
+@pytest.mark.parametrize(
+    ("slurm", "cpus", "said"),
+    [
+        (Allocation(), 2, ["memory"]),
+        (Allocation(gres="gpu:2"), 2, ["memory", "Each GPU gets 1 core,"]),
+        (Allocation(gres="gpu:2"), 16, ["memory"]),
+        (Allocation(gres="gpu:2", options=("mem=0", "cpus-per-gpu=8")), 2, []),
+        (Allocation(gres="gpu:2", exclusive=True), None, []),
+    ],
+)
+def test_memory_and_cores_that_nobody_asked_for_are_said(slurm, cpus, said):
+    found = resource_warnings(replace(TRAININGS, workers=(2,), workers_per_node=None, slurm=slurm), cpus)
+    assert len(found) == len(said)
+    assert all(words in text for words, text in zip(said, found, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_a_copy_of_a_trial_is_not_counted_twice(folder, agent):
     path = prepare(folder, TRIAL, packages=[agent])
     commit(folder, TrialResult(TRIAL, "ok", None, (), 1.0), started="2026-01-01")
     shutil.copytree(path, path.with_name("backup"))
-    with pytest.raises(StudyError, match="counted twice"):
+    with pytest.raises(StudyError, match=r"trial\.json says run .* counted twice"):
         read_results(folder)
 
 

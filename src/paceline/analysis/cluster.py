@@ -57,14 +57,16 @@ def cluster_from(data: Data, kinds: Mapping[str, Mapping[str, object]]) -> Clust
 
 
 def price_from(text: str) -> Prices:
-    """`2.5/gpu-h`, `2.5` (per worker and hour), `40/node-h`; a currency before or after the number."""
+    """`2.5/gpu-h`, `0.04/worker-h` (also of CPUs), `40/node-h`; a currency before or after the number."""
     match = re.fullmatch(
         r"\s*([A-Z$€£]{0,3})\s*([0-9]*\.?[0-9]+)\s*([A-Z$€£]{0,3})"
-        r"\s*(?:/\s*(gpu|worker|device|node)[-_ ]?h(?:our)?)?\s*",
+        r"\s*(?:/\s*(gpu|(?:cpu[-_ ]?)?worker|device|cpu|node)[-_ ]?h(?:our)?)?\s*",
         text,
     )
     if match is None or (match[1] and match[3]):
-        raise UsageError(f"{text!r} is not a price", hint="write 2.5/gpu-h, EUR 2.5/gpu-h or 40/node-h")
+        raise UsageError(
+            f"{text!r} is not a price", hint="write EUR 2.5/gpu-h, EUR 0.04/worker-h or EUR 40/node-h"
+        )
     value, currency = float(match[2]), match[1] or match[3]
     if match[4] == "node":
         return Prices(per_node_hour=value, currency=currency)

@@ -114,7 +114,7 @@ def estimate_data(quantity: Estimate | None) -> dict[str, object] | None:
 def _profile_data(profile: Profile) -> dict[str, object]:
     point = profile.point
     data: dict[str, object] = {name: getattr(point, name) for name in _POINT}
-    data |= {"state": profile.state, "reason": profile.reason, "trials": profile.trials}
+    data |= {"state": profile.state, "reason": profile.reason, "trials": profile.trials, "unit": profile.unit}
     data |= {name: estimate_data(getattr(profile, name)) for name in _QUANTITIES}
     data |= {
         "epochs": _finite(profile.epochs),
@@ -225,6 +225,7 @@ def _profile(data: Data) -> Profile:
         state=cast(State, data["state"]),
         reason=_text_or_none(data.get("reason")),
         trials=_int(data.get("trials", 0)),
+        unit="GPU" if data.get("unit") == "GPU" else "worker",
         epochs=_float_or_none(data.get("epochs")),
         buckets=tuple(BucketReady(int(size), float(ready)) for size, ready in buckets),
         backward_end_s=_float_or_none(data.get("backward_end_s")),

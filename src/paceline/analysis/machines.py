@@ -8,9 +8,9 @@ from dataclasses import replace
 from paceline.analysis.question import Cluster
 from paceline.core.manifest import cores_of
 from paceline.predict.refusals import Cores
-from paceline.records import TrialResult
+from paceline.records import TrialResult, WorkerUnit
 
-__all__ = ["with_seen"]
+__all__ = ["unit_seen", "with_seen"]
 
 Manifest = Mapping[str, object]
 
@@ -23,6 +23,16 @@ def with_seen(declared: Cluster | None, results: Sequence[TrialResult]) -> Clust
     return replace(
         declared or Cluster(), backend=backend, cores=_cores(manifests), devices_per_node=_devices(manifests)
     )
+
+
+def unit_seen(results: Sequence[TrialResult]) -> WorkerUnit:
+    """GPU, where every worker of every trial had one to itself."""
+    seen = [[worker.manifest for worker in result.workers] for result in results if result.workers]
+    alone = all(
+        len({manifest.get("device_id") or i for i, manifest in enumerate(own)}) == len(own) for own in seen
+    )
+    on_gpu = all(manifest.get("device") == "cuda" for own in seen for manifest in own)
+    return "GPU" if seen and on_gpu and alone else "worker"
 
 
 def _backend(manifest: Manifest) -> str | None:

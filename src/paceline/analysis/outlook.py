@@ -19,7 +19,7 @@ from paceline.analysis.evidence import (
     with_probed,
     with_steadiness,
 )
-from paceline.analysis.question import Ask, Cluster
+from paceline.analysis.question import Ask, Cluster, network_of
 from paceline.analysis.settings import placed, wanted_settings
 from paceline.converge.epochs import EpochsLaw, convergence_of, epochs_law
 from paceline.core.units import range_text
@@ -77,8 +77,7 @@ def outlook(
 ) -> Outlook:
     """Fit every series, project what is asked, refuse what would be a guess. links: `inside`, `between`, as probed."""
     ask, cluster = ask or Ask(), with_links(cluster or Cluster(), links or {})
-    epochs = epochs_law(ask.curves, ask.plateau_epochs)
-    found = Outlook(None, (), (), (), convergence_of(ask.curves, epochs), ())
+    found = Outlook(None, (), (), (), None, ())
     groups: dict[tuple[object, ...], list[Profile]] = {}
     for profile in profiles:
         groups.setdefault(labels(profile), []).append(profile)
@@ -86,6 +85,8 @@ def outlook(
     first = None if told is None else labels(told.baseline)
     ordered = sorted(groups.values(), key=lambda group: (labels(group[0]) != first, -len(group)))
     for group in ordered:
+        epochs = _epochs_law(ask, group[0])
+        found = replace(found, convergence=found.convergence or convergence_of(ask.curves, epochs))
         part = _series(group, kind, cluster, ask, epochs, alone=len(ordered) == 1)
         if part is None:
             continue
@@ -112,6 +113,11 @@ def outlook(
         if len(ordered) > 1 and series and not any(set(series) <= set(g[0].point.varied) for g in ordered)
     )
     return replace(found, refusals=_once(found.refusals + strangers))
+
+
+def _epochs_law(ask: Ask, profile: Profile) -> EpochsLaw | None:
+    """Of one network: another one learns at a pace of its own, another device does not."""
+    return epochs_law(ask.curves, ask.plateau_epochs.get(network_of(profile.point.varied), {}))
 
 
 def _series(
@@ -169,7 +175,7 @@ def _series(
             law, projected, epochs=epochs, prices=ask.prices, cores=_cores(cluster), failed=failed
         )
         choice = _decision(law, projected, epochs, ask, advice)
-    advice = tuple(replace(r, text=which + r.text) for r in advice)
+        advice = tuple(replace(r, series="" if alone else name) for r in advice)
     return Outlook(
         fit=_fit_record(law, everything, cluster, ask, projected, which=which),
         projections=projected,
@@ -264,8 +270,10 @@ def _fit_record(
     jitter = law.observed.jitter
     probed = determined(cluster) | (set() if jitter is None else {"step_variation_ratio"})
     unknown = tuple(name for name in unidentified(law) if name not in probed)
-    settings = len(law.observed.time_s)
-    text = f"{which}{settings} setting{'s' if settings > 1 else ''}, {len(law.members)} models"
+    settings, models = len(law.observed.time_s), len(law.members)
+    text = (
+        f"{which}{settings} setting{'s' if settings > 1 else ''}, {models} model{'s' if models > 1 else ''}"
+    )
     if unknown:
         text += f". Not determined by the data: {', '.join(map(parameter_text, unknown))}"
     text += links_text(cluster)

@@ -8,7 +8,7 @@ study.py and table.py bring the evidence. What it means is said here, once, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -76,7 +76,7 @@ def analysed(evidence: Evidence, *, ask: Ask, cluster: Cluster) -> Analysis:
     convergence = found.convergence if trained is None else trained.convergence
     advice = found.recommendations if trained is None else (*trained.advice, *found.recommendations)
     return Analysis(
-        verdict=answer if trained is None else trained.verdict,
+        verdict=answer if trained is None else replace(trained.verdict, unit=answer.unit),
         points=profiles,
         findings=findings,
         brief=brief(
@@ -146,5 +146,5 @@ def _refused(finding: Finding, profiles: Sequence[Profile]) -> Refusal:
         2 * largest,
         "unsound",
         f"the measurements are not those of one training: {finding.text}",
-        finding.hint or "mend the script, then measure again",
+        finding.following or "mend the script, then measure again",
     )

@@ -11,8 +11,9 @@ from paceline.links.belief import LinkBelief, LinkSpec
 from paceline.predict.refusals import Cores
 from paceline.predict.whatif import NO_CHANGE, Change
 from paceline.records import JitterProbe, LinkClass, LinkProbe, Setting
+from paceline.table.columns import column
 
-__all__ = ["Ask", "Cluster"]
+__all__ = ["Ask", "Cluster", "Series", "network_of"]
 
 Series = tuple[tuple[str, str], ...]
 
@@ -50,7 +51,12 @@ class Ask:
     prices: Prices = field(default_factory=Prices)
     change: Change = NO_CHANGE
     curves: tuple[Curve, ...] = ()
-    plateau_epochs: Mapping[int, float] = field(
-        default_factory=dict
-    )  # global batch -> epochs to stable accuracy
+    plateau_epochs: Mapping[Series, Mapping[int, float]] = field(default_factory=dict)
+    # of every network: global batch -> epochs to stable accuracy
     seed: int = 0
+
+
+def network_of(series: Series) -> Series:
+    """What of a series learns: all but the device that it runs on."""
+    known = ((name, value, column(0, name)) for name, value in series)
+    return tuple((name, value) for name, value, what in known if what is None or what.quantity != "gpu")

@@ -8,7 +8,7 @@ from typing import Literal
 
 from paceline.records import Study
 
-__all__ = ["PRESETS", "Preset", "Question", "Recipe"]
+__all__ = ["PRESETS", "Preset", "Question", "Recipe", "Recorded"]
 
 Preset = Literal["laptop", "lab"]
 Question = Literal[
@@ -17,6 +17,15 @@ Question = Literal[
 ]  # fmt: skip
 
 PRESETS: tuple[Preset, ...] = ("laptop", "lab")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What others measured on machines that this one is not: a table, what it is, and the questions it answers too."""
+
+    table: str  # its text
+    what: str
+    asks: tuple[Question, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +39,4 @@ class Recipe:
     note: str
     studies: Mapping[Preset, Study]
     project: tuple[int, ...] = ()  # worker counts to project to
+    recorded: Recorded | None = None

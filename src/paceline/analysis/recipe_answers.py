@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
+from paceline.analysis.question import Ask
 from paceline.analysis.recipe import Question, Recipe
 from paceline.analysis.recipe_trained import fastest, metric, plateau, rule, turnaround
+from paceline.analysis.table import table_analysis
 from paceline.core.units import (
     bytes_text,
     counts_text,
@@ -17,10 +19,12 @@ from paceline.core.units import (
     percent_text,
     range_text,
     rate_range_text,
+    workers_text,
 )
 from paceline.measure.series import all_series
 from paceline.plan.config import flag_value
 from paceline.records import Analysis, Answer, Estimate, Profile, Refusal, Study
+from paceline.table.read import read_table
 
 __all__ = ["QUESTIONS", "learnt"]
 
@@ -44,24 +48,36 @@ QUESTIONS: dict[Question, str] = {
     "remedies": "What would help?",
 }
 
-_OF_TRAININGS: tuple[Question, ...] = ("turnaround", "loss", "accuracy", "plateau", "fastest", "rule")
-
 
 def learnt(recipe: Recipe, analysis: Analysis, study: Study) -> tuple[Answer, ...]:
-    """What was learned from, every question of the recipe with its answer, and what to remember."""
+    """What was learned from, every question of the recipe with its answer, and what to remember.
+
+    What this machine cannot show is answered a second time from what others recorded, and marked so."""
     goal = study.goal
     data = goal.data if goal is not None else flag_value(study.workload.args, "--data")
     answers = [Answer("From which data?", (data or "no --data: generated data",))]
+    recorded = dict(_recorded(recipe))
     for ask in recipe.asks:
-        unknown = "not measured"
-        if goal is None and ask in _OF_TRAININGS:
-            unknown = f"not trained, steps were timed: paceline recipe run {recipe.name} --preset lab trains"
-        answers.append(Answer(QUESTIONS[ask], tuple(_ANSWERS[ask](recipe, analysis)) or (unknown,)))
+        own = tuple(_ANSWERS[ask](recipe, analysis)) or ("not measured",)
+        answers.append(Answer(QUESTIONS[ask], (*own, *recorded.get(ask, ()))))
     return (*answers, Answer("Remember", (recipe.note,)))
 
 
+def _recorded(recipe: Recipe) -> Iterator[tuple[Question, tuple[str, ...]]]:
+    """The questions that the recorded table answers, each line with where it comes from."""
+    found = recipe.recorded
+    if found is None:
+        return
+    ask = Ask(project_to=recipe.project) if recipe.project else Ask()
+    analysis = table_analysis(read_table(found.table), ask=ask)
+    for question in found.asks:
+        lines = _ANSWERS[question](recipe, analysis)
+        yield question, tuple(f"recorded, {found.what}: {line}" for line in lines)
+
+
 def _time(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
-    for base, *others in _lines(analysis):
+    known = [p for p in analysis.points if p.step_s is not None or p.speedup is not None]
+    for base, *others in (series.profiles for series in all_series(known)):
         for more in others:
             if more.speedup is not None and is_unusable(more.speedup):
                 yield f"{_setting(more)}: unusable, runs differ too much"
@@ -115,13 +131,17 @@ def _project(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
     for projection in analysis.projections:
         if not wanted or projection.workers in wanted:
             speed = gain_text(projection.speedup, unit="x") if projection.speedup else "unknown"
-            yield f"{projection.workers} workers: speed-up {speed} (projected, 90% interval)"
+            base = next((p for p in analysis.points if p.point.id == projection.baseline), None)
+            than = "" if base is None else f" against {base.point.workers}"
+            count = workers_text(projection.workers, analysis.verdict.unit)
+            yield f"{count}: speed-up {speed}{than} (predicted, 90% interval)"
     refused: dict[str, list[Refusal]] = {}
     for refusal in analysis.refusals:
         if not wanted or refusal.workers in wanted:
             refused.setdefault(refusal.reason, []).append(refusal)
     for reason, same in refused.items():
-        yield f"{counts_text(r.workers for r in same)} workers: no prediction, {reason}; {same[0].would_help}"
+        counts = f"{counts_text(r.workers for r in same)} {analysis.verdict.unit}s"
+        yield f"{counts}: no prediction, {reason}; {same[0].would_help}"
 
 
 def _bytes(recipe: Recipe, analysis: Analysis) -> Iterator[str]:
@@ -264,8 +284,8 @@ def _over(a: Estimate, b: Estimate) -> Estimate:
 
 def _setting(profile: Profile) -> str:
     point = profile.point
-    parts = [f"{point.workers} worker{'s' if point.workers > 1 else ''}"]
-    parts += [f"{point.per_worker_batch} per worker"] if point.per_worker_batch else []
+    parts = [workers_text(point.workers, profile.unit)]
+    parts += [f"{point.per_worker_batch} per {profile.unit}"] if point.per_worker_batch else []
     parts += [f"{flag.lstrip('-')} {value}" for flag, value in point.varied]
     return ", ".join(parts)
 

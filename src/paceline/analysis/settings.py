@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
 
 from paceline.analysis.question import Ask, Cluster
-from paceline.predict.observations import Observed
+from paceline.predict.observations import Observed, strong_batch
 from paceline.records import Setting
 
 __all__ = ["placed", "wanted_settings"]
@@ -19,26 +20,19 @@ def wanted_settings(
     """What to project for one series; `observed` is the part of `everything` that the fit sees."""
     varied = everything.profiles[0].point.varied
     if ask.at:
-        return [setting for setting, series in ask.at if alone or not series or set(series) <= set(varied)]
+        asked = [setting for setting, series in ask.at if alone or not series or set(series) <= set(varied)]
+        return list(dict.fromkeys(each for setting in asked for each in _with_batches(setting, observed)))
     counts = ask.project_to
     largest = int(observed.workers.max())
     if counts is None:
         counts = (2 * largest, 4 * largest) if ask.fit_up_to is None else ()
-    batches: list[int | None] = [int(b) for b in observed.batches] if observed.batch_known else [None]
-    if len(batches) > 1:
-        batches = _batches_of_largest(observed)
-    strong = all(p.point.scaling == "strong" for p in everything.profiles) and observed.batch_known
-    whole = everything.profiles[0].point.global_batch
     found = [
         Setting(p.point.workers, p.point.nodes, p.point.per_worker_batch)
         for p in everything.profiles
         if ask.fit_up_to is not None and p.point.workers > ask.fit_up_to
     ]
     for count in counts:
-        nodes = _nodes(count, observed, cluster)
-        for batch in batches:
-            each = max(1, round(whole / count)) if strong and whole is not None else batch
-            found.append(Setting(count, nodes, each))
+        found += _with_batches(Setting(count, _nodes(count, observed, cluster), None), observed)
     return list(dict.fromkeys(found))
 
 
@@ -49,7 +43,16 @@ def placed(setting: Setting, workers_per_node: int | None) -> Setting:
     return Setting(setting.workers, ceil(setting.workers / workers_per_node), setting.per_worker_batch)
 
 
-def _batches_of_largest(observed: Observed) -> list[int | None]:
+def _with_batches(setting: Setting, observed: Observed) -> list[Setting]:
+    """A setting that does not say its batch: at the same global batch where all are, else at the batches measured."""
+    if setting.per_worker_batch is not None or not observed.batch_known:
+        return [setting]
+    if (whole := strong_batch(observed)) is not None:
+        return [replace(setting, per_worker_batch=max(1, round(whole / setting.workers)))]
+    return [replace(setting, per_worker_batch=batch) for batch in _batches_of_largest(observed)]
+
+
+def _batches_of_largest(observed: Observed) -> list[int]:
     """The batches that the largest count was measured at, of those the ones measured at the most counts."""
     at_top = np.unique(observed.batch[observed.workers == observed.workers.max()])
     counts = [len(np.unique(observed.workers[observed.batch == batch])) for batch in at_top]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-from paceline.analysis.machines import with_seen
+from paceline.analysis.machines import unit_seen, with_seen
 from paceline.analysis.memory import largest_batches, unfit
 from paceline.analysis.pipeline import Evidence, Trained, analysed
 from paceline.analysis.question import Ask, Cluster
@@ -46,7 +46,8 @@ def study_analysis(
     """
     groups = launches(_points(study, results), results, warmup=study.warmup, steps=study.steps)
     seen = with_seen(cluster, results)
-    profiles = with_mfu(_with_backend(curve(groups), seen.backend), groups, gpus or {})
+    named = tuple(replace(profile, unit=unit_seen(results)) for profile in curve(groups))
+    profiles = with_mfu(_with_backend(named, seen.backend), groups, gpus or {})
     profiles = tuple(_told_why(study, profile, results) for profile in profiles)
     findings = study_findings(groups, profiles)
     trained, of_seeds = (None, ()) if study.goal is None else _trained(study, study.goal, groups)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from paceline.analysis.pipeline import Evidence, analysed
-from paceline.analysis.question import Ask, Cluster
+from paceline.analysis.question import Ask, Cluster, Series, network_of
 from paceline.check.table import table_findings
 from paceline.links.probed import Probed
 from paceline.records import Analysis, Setting
@@ -51,10 +51,14 @@ def settings_of(table: Table) -> tuple[tuple[Setting, tuple[tuple[str, str], ...
     return tuple(dict.fromkeys(found))
 
 
-def _plateau_epochs(table: Table) -> dict[int, float]:
-    """Epochs to a stable accuracy by global batch, where the table has that column; the mean of repeats."""
-    found: dict[int, list[float]] = {}
+def _plateau_epochs(table: Table) -> dict[Series, dict[int, float]]:
+    """Epochs to a stable accuracy by global batch, of every network, where the table has that column."""
+    found: dict[Series, dict[int, list[float]]] = {}
     for row in table.rows:
         if row.plateau_epoch is not None and row.global_batch is not None:
-            found.setdefault(row.global_batch, []).append(row.plateau_epoch)
-    return {batch: sum(values) / len(values) for batch, values in found.items()}
+            own = found.setdefault(network_of(row.series), {})
+            own.setdefault(row.global_batch, []).append(row.plateau_epoch)
+    return {
+        network: {batch: sum(values) / len(values) for batch, values in own.items()}
+        for network, own in found.items()
+    }

@@ -9,7 +9,7 @@ from statistics import fmean
 import numpy as np
 
 from paceline.core.manifest import cores_of, number
-from paceline.core.units import percent_text
+from paceline.core.units import is_unusable, percent_text
 from paceline.measure.profiles import Launches
 from paceline.predict.step_law import expected_maximum
 from paceline.records import Finding, Profile, TrialResult, WorkerRecord
@@ -36,7 +36,7 @@ def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
             "even on an idle machine",
             value=float(n),
             threshold=float(FEWEST_LAUNCHES),
-            hint=f"paceline study STUDY --repeats {FEWEST_LAUNCHES + 2}",
+            command=f"paceline study STUDY --repeats {FEWEST_LAUNCHES + 2}",
             point=point.id,
         )
     step = profile.step_s
@@ -47,10 +47,15 @@ def noise(group: Launches, profile: Profile) -> Iterator[Finding]:
         and (step.high - step.low) / 2 > WIDE_RATIO * step.value
     ):
         half = (step.high - step.low) / 2 / step.value
+        known = (
+            f"is known to ± {percent_text(half)} only"
+            if not is_unusable(step)
+            else "differs too much to be used"
+        )
         yield Finding(
             "wide-interval",
             "doubt",
-            f"the step time is known to ± {half * 100:.0f}% only",
+            f"the step time {known}",
             value=half,
             threshold=WIDE_RATIO,
             hint="more --repeats, or a quieter machine",

@@ -64,7 +64,8 @@ def _horovod(groups: Sequence[Launches]) -> Iterator[Finding]:
             "note",
             "the script speaks Horovod, and paceline_horovod answered it over torch.distributed: "
             "the figures are those of torch.distributed, not of Horovod's own communication",
-            hint="paceline horovod migrate SCRIPT shows the same script on plain DistributedDataParallel",
+            hint="the same script on plain DistributedDataParallel",
+            command="paceline horovod migrate SCRIPT",
         )
 
 
@@ -108,19 +109,22 @@ def _failed(group: Launches, profile: Profile) -> Iterator[Finding]:
             "failed-point",
             "note",
             f"ended in state {profile.state}: {profile.reason}",
-            hint=f"paceline show STUDY --trial {failed} prints the end of its output" if failed else None,
+            hint="the end of its output" if failed else None,
             point=group.point.id,
+            command=f"paceline show STUDY --trial {failed}" if failed else None,
         )
 
 
 def _changed_files(group: Launches) -> Iterator[Finding]:
     """What runs left, and is not what was measured."""
-    again = "paceline study STUDY --retry-failed measures it again"
+    again = "paceline study STUDY --retry-failed"
     for result in group.results:
         name = result.trial.id
         if result.state == "damaged":
             said = f"{name}: {result.reason}. The run is not used"
-            yield Finding("damaged-run", "void", said, hint=again, point=group.point.id)
+            yield Finding(
+                "damaged-run", "void", said, hint="measure it again", point=group.point.id, command=again
+            )
         elif result.unread:
             said = f"{name}: {'; '.join(result.unread)}. The rest of the run is used"
             hint = f"remove the folder trials/{name} of STUDY; the run is then repeated"

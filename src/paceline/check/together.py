@@ -75,6 +75,7 @@ def _exchanged_too_often(group: Launches, gradients: float) -> Iterator[Finding]
     tails = [sample for r in group.results for w in r.workers for sample in w.samples[-4:]]
     several = any((number(w.manifest, "optimizers") or 1) > 1 for r in group.results for w in r.workers)
     looked = [s for s in tails if s.exchanges is not None and s.exchanged_bytes is not None]
+    several |= any(w.manifest.get("gradients_dropped") is True for r in group.results for w in r.workers)
     spread = any((s.replicas or group.point.workers) < group.point.workers for s in group.splits)
     if looked and not several and not spread and all(_exchanged_each_time(s, gradients) for s in looked):
         most = max(s.backwards for s in looked)

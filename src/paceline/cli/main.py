@@ -65,6 +65,11 @@ VERBS = {
         "lab",
         "Several hosts on one machine, links shaped, to see what they do.",
     ),
+    "doctor": (
+        "paceline.cli.verbs.doctor",
+        "doctor",
+        "Look for what is wrong with this machine or script.",
+    ),
     "schema": (
         "paceline.cli.verbs.schema",
         "schema",

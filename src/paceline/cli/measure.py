@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
 from paceline.analysis.json_file import analysis_data
-from paceline.cli.text.answer import analysis_of_folder, print_analysis
+from paceline.cli.text.answer import print_analysis
 from paceline.cli.text.plan import print_plan
 from paceline.cli.text.progress import progress_listener
 from paceline.core.errors import Interrupted, NothingMeasured
@@ -22,13 +24,23 @@ from paceline.records import Analysis, Plan, Study, TrialResult
 from paceline.run.clock import SystemClock
 from paceline.run.find_batch import find_batches
 from paceline.run.missing import to_keep
-from paceline.run.study import run_study
+from paceline.run.study import Measured, run_study
 from paceline.run.trial import Bench
+from paceline.source.study import analysis_of_folder
 from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import read_study
 
-__all__ = ["bench_of", "finish", "measure", "python_of", "refuse_no_answer", "terminated_like_interrupted"]
+__all__ = [
+    "bench_of",
+    "finish",
+    "measure",
+    "python_of",
+    "refuse_no_answer",
+    "run",
+    "say_why_it_stopped",
+    "terminated_like_interrupted",
+]
 
 
 def measure(
@@ -42,19 +54,51 @@ def measure(
     json: bool,
 ) -> None:
     """Run what is missing beyond the results that the folder held, and say what the study says then."""
+    measured = run(folder, study, plan, held=held, bench=bench, retry_failed=retry_failed)
+    if study.find_batch:
+        study = read_study(folder.study_toml)  # with the batches that were tried
+    analysis = finish(folder, study, measured.results, json=json)
+    say_why_it_stopped(folder, measured)
+    refuse_no_answer(folder, analysis)
+
+
+def run(
+    folder: StudyFolder,
+    study: Study,
+    plan: Plan,
+    *,
+    held: Sequence[TrialResult],
+    bench: Bench,
+    retry_failed: bool,
+) -> Measured:
+    """Run what is missing, with the plan and the progress on stderr."""
     kept = to_keep(held, retry_failed=retry_failed)
     print_plan(folder, study, plan, results=kept, bench=bench, file=sys.stderr)
-    with terminated_like_interrupted(), progress_listener(study) as listener:
-        if study.find_batch:
-            measured = find_batches(
-                folder, study, bench=bench, listener=listener, known=held, retry_failed=retry_failed
-            )
-            study = read_study(folder.study_toml)  # with the batches that were tried
-        else:
-            measured = run_study(
-                folder, study, plan, bench=bench, listener=listener, known=held, retry_failed=retry_failed
-            )
-    analysis = finish(folder, study, measured.results, json=json)
+    with terminated_like_interrupted(), progress_listener(folder, study) as listener:
+        start = (
+            partial(find_batches, folder, study)
+            if study.find_batch
+            else partial(run_study, folder, study, plan)
+        )
+        return start(bench=bench, listener=listener, known=held, retry_failed=retry_failed)
+
+
+def finish(
+    folder: StudyFolder, study: Study, results: Sequence[TrialResult], *, json: bool | None
+) -> Analysis:
+    """Analyse what is there, write what is derived from it, and print it: as text, as JSON, or (None) not at all."""
+    analysis = analysis_of_folder(folder, study, results=results)
+    write_json(folder.analysis_json, analysis_data(analysis))
+    if json is not None:
+        print_analysis(analysis, folder=folder, json=json)
+    from paceline.cli.verbs.report import report_beside  # here: --help and plan need no renderer
+
+    report_beside(folder, analysis)
+    return analysis
+
+
+def say_why_it_stopped(folder: StudyFolder, measured: Measured) -> None:
+    """Interrupted, where somebody stopped it; a line, where an allowance did."""
     if measured.interrupted:
         raise Interrupted(
             "stopped; every complete run is kept",
@@ -62,18 +106,6 @@ def measure(
         )
     if measured.stopped is not None:
         print(f"stopped {measured.stopped}", file=sys.stderr)
-    refuse_no_answer(folder, analysis)
-
-
-def finish(folder: StudyFolder, study: Study, results: Sequence[TrialResult], *, json: bool) -> Analysis:
-    """Analyse what is there, write what is derived from it, and print it. The one place where a study ends."""
-    analysis = analysis_of_folder(folder, study, results=results)
-    write_json(folder.analysis_json, analysis_data(analysis))
-    print_analysis(analysis, folder=folder, json=json)
-    from paceline.cli.verbs.report import report_beside  # here: --help and plan need no renderer
-
-    report_beside(folder, analysis)
-    return analysis
 
 
 def refuse_no_answer(folder: StudyFolder, analysis: Analysis) -> None:
@@ -117,7 +149,8 @@ def terminated_like_interrupted() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
 
-    heard = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    main = threading.current_thread() is threading.main_thread()  # only there may signals be heard
+    heard = [n for n in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(n) is not signal.SIG_IGN]
     before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield

@@ -17,8 +17,11 @@ from pathlib import Path
 from paceline.check.backends import refused_points
 from paceline.cli.gather import assembled, opened, say_ways
 from paceline.core.errors import PacelineError, UsageError
+from paceline.core.words import LEVELS
+from paceline.doctor.checks import quick_checkup
 from paceline.launch.inspection import Asked, inspected
 from paceline.launch.launchers import launcher_findings, refuse_missing_launcher
+from paceline.launch.machine import quick_look
 from paceline.launch.nodes.gate import Member
 from paceline.launch.nodes.launcher import NodesLauncher
 from paceline.plan.preflight import Facts, preflight_findings
@@ -63,6 +66,7 @@ def ready(
     look = _Look(folder, study, asked_of(study, bench))
     nodes = max(trial.point.nodes for trial in todo)
     if nodes == 1:
+        _say_of_machine(folder)
         refused = judged(folder, study, plan, inspected(look.asked, ()))
         yield replace(bench, refusal=partial(refusal_of, refused, None), left_out=frozenset(refused))
         return
@@ -118,7 +122,7 @@ def judged(folder: StudyFolder, study: Study, plan: Plan, facts: Sequence[Facts]
         if finding is not stops:
             _say_finding(finding)
     if stops is not None:
-        raise PacelineError(f"nothing was started: {stops.text}", hint=stops.hint)
+        raise PacelineError(f"nothing was started: {stops.text}", hint=stops.following)
     return {point: finding.message for point, finding in refused.items()}
 
 
@@ -153,9 +157,16 @@ def refusal_of(
     return launcher(trial) if launcher is not None else None
 
 
+def _say_of_machine(folder: StudyFolder) -> None:
+    """What is wrong with this machine before minutes are spent on it; `paceline doctor` has the whole list."""
+    for check in quick_checkup(quick_look(folder.root)):
+        nexts = [check.command or check.hint] if check.command or check.hint else []
+        _say("\n".join([f"{LEVELS[check.state]}: {check.said}", *(f"  try: {each}" for each in nexts)]))
+
+
 def _say_finding(finding: Finding) -> None:
-    hint = f"\n  try: {finding.hint}" if finding.hint else ""
-    _say(f"preflight {finding.level}: {finding.text}{hint}")
+    hint = f"\n  try: {finding.following}" if finding.following else ""
+    _say(f"{LEVELS[finding.level]}: {finding.text}{hint}")
 
 
 def _say(text: str) -> None:

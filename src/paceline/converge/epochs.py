@@ -1,7 +1,7 @@
 """Accuracy curves -> plateau epoch, noise scale, epochs to a target at another global batch; does accuracy survive?
 
 plateau      P = median of the last 8 epochs; the first epoch at which the rising (isotonic) envelope is within
-             ε = max(asked, 2 sd of the curve's own noise) of P; half a point is asked by default.
+             ε = max(asked, the sd of the curve's own noise) of P; half a point is asked by default.
              Censored if it still rises ε/2 in the last quarter.
              Interval: residual bootstrap, widened 1.3 times (it covers 79% where it claims 90)
 noise scale  φ = tr Σ / |G|², averaged over a training as 1/(B + φ), which is how it costs samples
@@ -117,7 +117,7 @@ def plateau(
     envelope = isotonic(accuracy)
     residual = np.array(accuracy) - np.array(envelope)
     noise = float(np.sqrt(np.mean(residual**2)))
-    tolerance = max(within, 2 * noise, 1e-9)
+    tolerance = max(within, noise, 1e-9)
     found = _first_stable(accuracy, curve.epochs, tolerance)
     quarter = max(2, len(accuracy) // 4)
     if envelope[-1] - envelope[-quarter] > tolerance / 2 and _still_rising(accuracy, quarter, noise):
@@ -193,14 +193,14 @@ def fit_epochs(
         level, critical, power = theta[:, [0]], np.exp(theta[:, [1]]), np.exp(theta[:, [2]])
         return np.asarray(level + np.log1p((batch / critical) ** np.minimum(power, 4.0)))
 
-    def residuals(theta: Array, which: NDArray[np.intp]) -> Array:
-        data = near * ((law(theta) - target) / sigma - data_noise[which])
-        return np.concatenate([data, (theta - mean) / spread - prior_noise[which]], axis=1)
+    def residuals(z: Array, which: NDArray[np.intp]) -> Array:
+        return np.asarray(near * ((law(mean + spread * z) - target) / sigma - data_noise[which]))
 
-    theta, _ = minimise(residuals, np.tile(mean, (_EPOCHS_MEMBERS, 1)), iterations=40)
-    error = np.median(law(theta), axis=0) - target
+    z, _ = minimise(residuals, np.zeros_like(prior_noise), prior_noise, iterations=40)
+    error = np.median(law(mean + spread * z), axis=0) - target
     sigma = math.sqrt((3 * least**2 + float(np.sum(error**2))) / (3 + len(target)))
-    theta, _ = minimise(residuals, theta, iterations=20)
+    z, _ = minimise(residuals, z, prior_noise, iterations=20)
+    theta = mean + spread * z
     return EpochsLaw(theta, batch, np.exp(target), sigma)
 
 

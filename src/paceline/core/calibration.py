@@ -53,6 +53,7 @@ _BESIDE = Evidence("lab/2026-11-16-lab-beside", "2026-11-16")
 _RESUME = Evidence("lab/2026-11-16-lab-resume", "2026-11-16")
 _CALM = Evidence("lab/2026-11-17-lab-calm", "2026-11-17")
 _MEMORY = Evidence("2026-11-19-memory", "2026-11-19")
+_STAKE = Evidence("2026-11-19-ablation", "2026-11-19")
 _ALONE = "step of the fewest workers"  # a unit: what is believed as a share of it
 
 # Time to move a gradient once, by kind of link, and latency of one hop, where no link was probed or declared.
@@ -117,8 +118,9 @@ JITTER_OF_MINUTES = Constant(0.75, "of what steps differ by", _REAL)  # widens w
 # What the fitted law leaves open.
 MISFIT = Constant(0.02, "of a step", _NETWORKS)  # at least
 MISFIT_SEEN = Constant(0.002, "of a step", _LAB)  # buckets seen, gloo, links probed
+CANNOT_FIT = Constant(0.05, "of a step", _NETWORKS)  # a structure that is farther off, where another is not
 INDEPENDENT_ROWS = Constant(120.0, "rows", _NETWORKS)  # more of them repeat the same deviations
-DISCREPANCY_INSIDE = Constant(0.09, "of a step", _NETWORKS)
+DISCREPANCY_INSIDE = Constant(0.08, "of a step", _STAKE)
 DISCREPANCY_ACROSS = Constant(0.10, "of a step", _NETWORKS)
 DISCREPANCY_GROWTH = Constant(0.1, "per doubling, of the variance", _NETWORKS)
 DISCREPANCY_SEEN = Constant(0.002, "of a step", _LAB)
@@ -126,8 +128,8 @@ DISCREPANCY_BUSY = Constant(0.015, "of a step", _STEADY)  # computing and exchan
 FREE_CORES = Constant(0.5, "of a node's cores", _LAB)  # less in use: they do not share
 DISCREPANCY_RING = Constant(0.1, "of the exchange that shows", _LAG)  # latency and movement both count
 WORKERS_PER_SOCKET = Constant(4, "workers", _NETWORKS)  # or per switch of a node
-LOST_AGAIN = Constant(2.0, "of the loss of 4 workers", _NETWORKS)  # by a node's other half
-LOST_AT_MOST = Constant(0.4, "of a step", _NETWORKS)
+LOST_AGAIN = Constant(1.0, "of the loss of 4 workers", _STAKE)  # by a node's other half
+LOST_AT_MOST = Constant(0.4, "of a step", _STAKE)
 
 # Epochs to an accuracy by global batch, E0 (1 + (B / critical)^p).
 EPOCHS_MISFIT = Constant(0.02, "of the epochs", _NETWORKS)

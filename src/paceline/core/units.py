@@ -27,6 +27,7 @@ __all__ = [
     "range_text",
     "rate_range_text",
     "rate_text",
+    "rough_text",
     "workers_text",
 ]
 
@@ -184,9 +185,9 @@ def is_wide(quantity: Estimate) -> bool:
     )
 
 
-def workers_text(count: int) -> str:
-    """1 worker, 2 workers."""
-    return f"{count} worker{'' if count == 1 else 's'}"
+def workers_text(count: int, unit: str = "worker") -> str:
+    """1 worker, 2 workers, 2 GPUs."""
+    return f"{count} {unit}{'' if count == 1 else 's'}"
 
 
 def bytes_text(size: float | None) -> str:
@@ -237,6 +238,13 @@ def estimate_text(quantity: Estimate | None, *, factor: float = 1.0) -> str:
     if max(below, above) > _SKEWED * min(below, above):
         return f"{value:.{places}f} ({quantity.low * factor:.{places}f}-{quantity.high * factor:.{places}f})"
     return f"{value:.{places}f} ± {half:.{places}f}"
+
+
+def rough_text(quantity: Estimate | None, *, factor: float = 1.0) -> str:
+    """The same, of a time or a rate; ~80 where the interval is wider than ±50%: nobody should lean on it."""
+    if quantity is None or not is_unusable(quantity):
+        return estimate_text(quantity, factor=factor)
+    return f"~{float(f'{quantity.value * factor:.1g}'):.12g}"
 
 
 def _between(first: int, last: int) -> list[int]:

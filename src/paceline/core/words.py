@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["GOALS", "LEVELS", "PARTS", "parameter_text"]
+__all__ = ["GOALS", "LEVELS", "PARTS", "capital", "parameter_text"]
 
 # of a Finding
 LEVELS = {"void": "ERROR", "doubt": "WARNING", "note": "INFO"}
@@ -31,6 +31,11 @@ GOALS = {
 
 _UNITS = ("_bytes_per_s", "_per_s", "_s", "_ratio", "_bytes")
 _PARAMETERS = {"fixed": "fixed cost", "host dilation": "slowdown on a shared host"}
+
+
+def capital(text: str) -> str:
+    """As a sentence begins."""
+    return text[:1].upper() + text[1:]
 
 
 def parameter_text(name: str) -> str:

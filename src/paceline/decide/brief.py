@@ -230,7 +230,7 @@ def _compared(advice: Sequence[Recommendation], found: Convergence | None) -> Li
     reached = (
         f"{best.reached} of {best.seeds} seeds reached {found.target:g}" if found.target is not None else ""
     )
-    came = f"{found.metric} {range_text(best.metric)} with {best.label}" if best.metric else ""
+    came = f"best {found.metric} {range_text(best.metric)} with {best.label}" if best.metric else ""
     text = "; ".join(part for part in (reached or came, _survival(best)) if part)
     sure = best.survives != "cannot tell" and (found.target is None or best.reached == best.seeds)
     return Line("Accuracy", text, "known" if sure else "doubtful") if text else None

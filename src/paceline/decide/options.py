@@ -9,6 +9,7 @@ marginal cost   (cost - cost before) / hours saved, against the Option with the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -41,6 +42,11 @@ __all__ = [
     "planned",
     "time_at",
 ]
+
+_ENOUGH_COUNTS, _FEW_REACH = (
+    3,
+    2,
+)  # with fewer counts than three, advice goes no farther than twice the largest
 
 SURE = 0.9  # a limit is kept when it is kept so often
 MILLION = "a million samples"
@@ -88,6 +94,7 @@ class Candidates:
     # the time as its Projection says it; None where it is measured
     projected: tuple[Estimate | None, ...]
     samples_per_epoch: int | None = None
+    unit: str = "worker"
 
 
 def candidates_of(
@@ -101,7 +108,9 @@ def candidates_of(
     ahead = {
         Setting(p.workers, p.nodes, p.per_worker_batch): p
         for p in projected
-        if too_wide(p, observed) is None and _belongs(p, told.baseline.point)
+        if too_wide(p, observed) is None
+        and _belongs(p, told.baseline.point)
+        and p.workers <= _reach(observed.workers)
     }
     settings = tuple(sorted(measured.keys() | ahead.keys(), key=lambda s: (s.workers, s.nodes)))
     if not settings:
@@ -157,7 +166,13 @@ def candidates_of(
             for s, f in zip(settings, factor, strict=True)
         ),
         samples_per_epoch=known_size,
+        unit=told.baseline.unit,
     )
+
+
+def _reach(workers: Array) -> float:
+    """The most workers that are advised: two counts say nothing of how a loss goes on, beyond one doubling."""
+    return _FEW_REACH * float(workers.max()) if len(np.unique(workers)) < _ENOUGH_COUNTS else math.inf
 
 
 def _projected(projection: Projection, factor: float, *, to_target: bool) -> Estimate | None:

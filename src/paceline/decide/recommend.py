@@ -69,8 +69,14 @@ def recommendations(
 
 
 def _fastest(c: Candidates) -> Recommendation:
-    best = int(np.argmin(np.median(c.time_s, axis=0)))
-    return _recommend("fastest", c, best)
+    """What is predicted is the fastest where it surely beats all that was measured."""
+    time = np.median(c.time_s, axis=0)
+    seen = [i for i, measured in enumerate(c.measured) if measured]
+    if seen:
+        best = min(seen, key=lambda i: time[i])
+        surely = [float(np.mean(c.time_s[:, i] < c.time_s[:, best])) >= SURE for i in range(len(time))]
+        time = np.where(np.array(surely) | np.array(c.measured), time, np.inf)
+    return _recommend("fastest", c, int(np.argmin(time)))
 
 
 def _cheapest(c: Candidates) -> Recommendation:
@@ -158,7 +164,7 @@ def _budget(c: Candidates, prices: Prices, budget: float) -> Recommendation:
 
 def _pareto(c: Candidates) -> Recommendation:
     kept = [c.settings[i].workers for i in best_for_some(c)]
-    names = f"{counts_text(kept)} {'worker' if kept == [1] else 'workers'}" if kept else "none"
+    names = f"{counts_text(kept)} {c.unit}{'' if kept == [1] else 's'}" if kept else "none"
     return Recommendation(
         "pareto",
         None,
@@ -179,7 +185,7 @@ def _energy(c: Candidates, watts: float) -> Recommendation:
     said = range_text(scaled(value, factor) or value, unit=unit)
     return Recommendation(
         "energy", c.settings[best].workers, c.settings[best].per_worker_batch, None, None, value, _condition(c, best),
-        f"{workers_text(c.settings[best].workers)}: the least energy, {said} per {c.what}",
+        f"{workers_text(c.settings[best].workers, c.unit)}: the least energy, {said} per {c.what}",
         measured=c.measured[best],
     )  # fmt: skip
 
@@ -226,7 +232,7 @@ def _next_measurement(
     then = min(now, float(np.exp(2 * NINETY * np.sqrt(variance[0] * max(float(left[best]), 0.0) + kept))))
     if then > _HARDLY * now:
         return None
-    chosen = tried[best]
+    chosen, unit = tried[best], law.observed.profiles[0].unit
     where = f" on {chosen.nodes} nodes" if chosen.nodes > 1 else ""
     return Recommendation(
         "next-measurement",
@@ -236,8 +242,8 @@ def _next_measurement(
         Estimate(now / then, None, None, 1),
         None,
         "if the machines can be borrowed",
-        f"{chosen.workers} workers{where} ({price_text(law.observed, chosen.workers)})",
-        why=f"It narrows the interval at {target.workers} workers from {now:.1f}x to about {then:.1f}x",
+        f"{workers_text(chosen.workers, unit)}{where} ({price_text(law.observed, chosen.workers)})",
+        why=f"It narrows the interval at {workers_text(target.workers, unit)} from {now:.1f}x to about {then:.1f}x",
     )
 
 
@@ -248,10 +254,10 @@ def _recommend(goal: str, c: Candidates, i: int, why: str = "") -> Recommendatio
     else:
         time = duration_range_text(spent)
         speed, price = range_text(gain, unit="x"), range_text(more, unit="x")
-    text = f"{workers_text(c.settings[i].workers)}: {time} per {c.what}"
+    text = f"{workers_text(c.settings[i].workers, c.unit)}: {time} per {c.what}"
     if i:
         how = "faster than" if gain.value > 1 else "the speed of"
-        text += f", {speed} {how} {workers_text(c.settings[0].workers)} at {price} the cost"
+        text += f", {speed} {how} {workers_text(c.settings[0].workers, c.unit)} at {price} the cost"
     return Recommendation(
         goal,
         c.settings[i].workers,
@@ -282,7 +288,7 @@ def _exchange_rate(c: Candidates, i: int) -> str:
     few, many = (c.settings[j].workers for j in (i - 1, i))
     more = many * after - few * before
     saved = f"−{duration_text(before - after)} per {c.what}"
-    return f"{few} → {many} workers: {saved} for +{more:.2g} worker-seconds"
+    return f"{few} → {workers_text(many, c.unit)}: {saved} for +{more:.2g} {c.unit}-seconds"
 
 
 def _condition(c: Candidates, i: int) -> str:

@@ -48,8 +48,8 @@ def one_count_text(profile: Profile, projections: Sequence[Projection], *, other
     more = " Measure a second count to see how it scales." if others else ""
     if others and gains:
         most = max(gains)
-        more = f" {most} workers should be {_times(gains[most])} faster (predicted, not measured)."
-    return f"{workers_text(profile.point.workers)}: {speed}.{more}"
+        more = f" {workers_text(most, profile.unit)} should be {_times(gains[most])} faster (predicted, not measured)."
+    return f"{workers_text(profile.point.workers, profile.unit)}: {speed}.{more}"
 
 
 def close_counts_text(counts: Sequence[int]) -> str:
@@ -76,7 +76,7 @@ def _needs_opening(verdict: Verdict) -> bool:
 
 
 def _answer(verdict: Verdict) -> str:
-    many = workers_text(verdict.workers or 1)
+    many = workers_text(verdict.workers or 1, verdict.unit)
     return {"use": f"Use {many}:", "stay": f"Stay with {many}:"}.get(
         verdict.answer, f"Not decided yet whether more than {many} pay:"
     )

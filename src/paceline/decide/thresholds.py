@@ -13,7 +13,14 @@ from collections.abc import Iterator, Sequence
 
 from paceline.check.limits import OVERHEAD_RATIO, OVERHEAD_S
 from paceline.check.noise import FEWEST_LAUNCHES, WIDE_RATIO
-from paceline.core.units import UNUSABLE_RATIO, duration_text, is_unusable, percent_text, range_text
+from paceline.core.units import (
+    UNUSABLE_RATIO,
+    duration_text,
+    is_unusable,
+    percent_text,
+    range_text,
+    workers_text,
+)
 from paceline.measure.doubling import WORTH_PER_DOUBLING, doublings, worth
 from paceline.measure.series import all_series
 from paceline.records import Estimate, Profile, Threshold
@@ -24,7 +31,8 @@ __all__ = ["thresholds"]
 def thresholds(profiles: Sequence[Profile]) -> tuple[Threshold, ...]:
     """Every line that these Profiles can be held against: scaling first, then the evidence behind it."""
     measured = [profile for profile in profiles if profile.step_s is not None]
-    return (*_doublings(measured), *_interval(measured), *_launches(measured), *_agent(measured))
+    known = [profile for profile in profiles if profile.speedup is not None]  # also of whole trainings
+    return (*_doublings(known), *_interval(measured), *_launches(measured), *_agent(measured))
 
 
 def _doublings(measured: Sequence[Profile]) -> Iterator[Threshold]:
@@ -36,11 +44,12 @@ def _doublings(measured: Sequence[Profile]) -> Iterator[Threshold]:
             doubt = "" if pays is not None else f": {both}"
             yield Threshold(
                 "gain-per-doubling",
-                f"{which}{before.workers} → {after.workers} workers ({after.scaling}): "
+                f"{which}{before.workers} → {workers_text(after.workers, step.after.unit)} ({after.scaling}): "
                 f"{_gain(step.gain)} per doubling (worth it from {WORTH_PER_DOUBLING:g}x){doubt}",
                 step.gain.value,
                 WORTH_PER_DOUBLING,
                 pays,
+                (before.id, after.id),
             )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from paceline.core.units import percent_text, workers_text
+from paceline.core.words import capital
 from paceline.decide.sentence import close_counts_text, one_count_text
 from paceline.measure.bottleneck import bottleneck
 from paceline.measure.comparable import SUPERLINEAR_RATIO, incomparable
@@ -96,11 +97,13 @@ def _scaling(
         should_pay=None if stays else _should_pay(advice, series),
         reasons=() if limiting is None else (limiting,),
         limits=limits,
+        unit=base.unit,
     )
 
 
 def _no_answer(series: Series | None, *reasons: Reason, limits: tuple[Reason, ...] = ()) -> Verdict:
-    return Verdict("no_answer", points=() if series is None else _ids(series), reasons=reasons, limits=limits)
+    points, unit = ((), "worker") if series is None else (_ids(series), series.baseline.unit)
+    return Verdict("no_answer", points=points, reasons=reasons, limits=limits, unit=unit)
 
 
 def _ids(series: Series) -> tuple[str, ...]:
@@ -126,11 +129,17 @@ def _concerns(finding: Finding, series: Series) -> bool:
 
 
 def _from_finding(finding: Finding) -> Reason:
-    return Reason(finding.id, _sentence(finding.message), _sentence(finding.hint) if finding.hint else None)
+    return Reason(finding.id, _sentence(finding.message), _cure(finding))
+
+
+def _cure(finding: Finding) -> str | None:
+    if finding.command is None:
+        return _sentence(finding.hint) if finding.hint else None
+    return f"{capital(finding.hint)}: {finding.command}" if finding.hint else finding.command
 
 
 def _sentence(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}."
+    return f"{capital(words)}."
 
 
 def _impossible(series: Series, profile: Profile) -> Reason:
@@ -138,7 +147,7 @@ def _impossible(series: Series, profile: Profile) -> Reason:
     return Reason(
         "super-linear",
         f"{profile.point.id} is {percent_text(profile.efficiency_ratio)} efficient against {series.baseline.point.id}, "
-        f"more than {workers_text(profile.point.workers)} can be: the two are not comparable.",
+        f"more than {workers_text(profile.point.workers, profile.unit)} can be: the two are not comparable.",
         "Repeat both on the same machine, with the same data.",
     )
 
@@ -158,7 +167,7 @@ def _limiting(findings: Sequence[Finding], base: Profile, profile: Profile) -> R
     share = percent_text(held.seconds / step.value)
     if held.part == "computing" and base.compute_s and profile.compute_s:
         longer = profile.compute_s.value / base.compute_s.value - 1.0
-        alone, many = workers_text(base.point.workers), profile.point.workers
+        alone, many = workers_text(base.point.workers, base.unit), profile.point.workers
         return Reason(
             "slower-computing",
             f"Computing takes {percent_text(longer)} longer with {many} workers than with {alone}: "
@@ -215,9 +224,9 @@ def _over_whole(series: Series) -> Iterator[Reason]:
 def _once(findings: Sequence[Finding], series: Series) -> Iterator[Reason]:
     """Numbers without an interval look surer than they are."""
     once = {f.point for f in findings if f.id == "few-launches" and f.value == 1}
-    counts = [workers_text(p.point.workers) for p in series.profiles if p.point.id in once]
+    counts = [workers_text(p.point.workers, p.unit) for p in series.profiles if p.point.id in once]
     if counts:
-        were = "was" if counts == ["1 worker"] else "were"
+        were = "was" if len(counts) == 1 and counts[0].startswith("1 ") else "were"
         each = "Each count was" if len(counts) == len(series.profiles) else f"{' and '.join(counts)} {were}"
         yield Reason(
             "one-run", f"{each} run once, and runs differ by 1-10%: --repeats 5 says how sure this is."
@@ -231,7 +240,10 @@ def _failed(profiles: Sequence[Profile]) -> Iterator[Reason]:
     lost = [p for p in tried if p.point.workers not in measured]
     if lost:
         first = min(lost, key=lambda p: p.point.workers)
-        yield Reason("failed", f"{workers_text(first.point.workers)} failed ({first.state}): {first.reason}.")
+        yield Reason(
+            "failed",
+            f"{workers_text(first.point.workers, first.unit)} failed ({first.state}): {first.reason}.",
+        )
 
 
 def _busy(findings: Sequence[Finding]) -> Iterator[Reason]:

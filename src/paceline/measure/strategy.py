@@ -3,8 +3,8 @@
     replica     workers that hold one copy of the network together: tensors or layers are spread over them, no batch
 
 An agent sees its own worker. What only a comparison of workers tells is said here: of strategies written by hand, whose
-weights differ, messages alone make a pipeline, and operations in forward over workers with the same data make tensor
-parallelism.
+weights differ, messages alone make a pipeline where a backward begins from what another stage sent, an all-to-all in
+forward spreads experts, and other operations in forward over workers with the same data make tensor parallelism.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ __all__ = ["asked_and_absent", "fingerprint", "replicas", "strategies", "strateg
 
 DRIFT_RATIO = 1e-5
 _SMALL_BYTES = 1024
+_FEWEST_LOSSES = 3  # that agree, for batches to be the same
+_ROUNDING_RATIO = 1e-5
 _BY_HAND = "hand-written"
+_EXPERTS = "ep"
 _SERVES = {"fsdp": ("fsdp1", "fsdp2", "hsdp"), "deepspeed": ("deepspeed",)}
 
 Replicas = tuple[tuple[int, ...], ...]
@@ -52,7 +55,9 @@ def replicas(workers: Sequence[WorkerRecord]) -> Replicas:
 
 def weights_differ(workers: Sequence[WorkerRecord]) -> float | None:
     """Largest relative difference between checksums of weights that should be equal: those in the same place of their
-    replicas. None where fewer than two are known."""
+    replicas. None where fewer than two are known, and where experts differ by design."""
+    if _EXPERTS in strategies(workers):
+        return None
     places = list(zip(*replicas(workers), strict=False))
     sums = {worker.rank: number(worker.manifest, "weights_checksum") for worker in workers}
     drifts = [_drift([sums[rank] for rank in place]) for place in places]
@@ -75,7 +80,7 @@ def _drift(sums: Sequence[float | None]) -> float | None:
 
 
 def _spread_by_hand(workers: Sequence[WorkerRecord]) -> tuple[str, tuple[tuple[int, ...], ...]] | None:
-    """`pp` or `tp` of a strategy that no library names, and the workers it joins; None where the batch is spread."""
+    """`pp`, `ep` or `tp` of a strategy that no library names, and the workers it joins; None where it is another."""
     if not any(_BY_HAND in _texts(worker, "strategy") for worker in workers):
         return None
     drift = _drift([number(worker.manifest, "weights_checksum") for worker in workers])
@@ -84,15 +89,17 @@ def _spread_by_hand(workers: Sequence[WorkerRecord]) -> tuple[str, tuple[tuple[i
     sent = {(worker.rank, of) for worker in workers for of in _communications(worker)}
     joined = tuple((rank, of.peer) for rank, of in sent if of.op in MESSAGES and of.peer is not None)
     if joined and not any(_is_payload(of) for _, of in sent):
-        return "pp", joined
-    marks = {worker.rank: fingerprint(worker) for worker in workers}
+        return ("pp", joined) if any(map(_begins_from_gradients, workers)) else None
+    if any(of.op == "all_to_all" and of.phase == "forward" for _, of in sent):
+        return _EXPERTS, ()
+    by_rank = {worker.rank: worker for worker in workers}
     inside = tuple(
         dict.fromkeys(
             of.ranks
             for _, of in sent
             if of.phase == "forward"
-            and len({marks.get(rank, ()) for rank in of.ranks}) == 1
-            and all(marks.get(rank) for rank in of.ranks)
+            and _is_payload(of)
+            and _shares_batches([by_rank[rank] for rank in of.ranks if rank in by_rank])
         )
     )
     return ("tp", inside) if inside else None
@@ -101,6 +108,27 @@ def _spread_by_hand(workers: Sequence[WorkerRecord]) -> tuple[str, tuple[tuple[i
 def _communications(worker: WorkerRecord) -> set[Communication]:
     exchanges = (exchange for sample in worker.samples for exchange in sample.exchanges or ())
     return {exchange.of for exchange in exchanges if exchange.of is not None}
+
+
+def _shares_batches(members: Sequence[WorkerRecord]) -> bool:
+    """Whether they were given the same batches: by their marks, or because their losses agree in every step."""
+    marks = {fingerprint(member) for member in members}
+    if any(marks):
+        return len(marks) == 1
+    by_step = [{s.k: s.loss for s in member.samples if s.loss is not None} for member in members]
+    common = set.intersection(*map(set, by_step)) if by_step else set()
+    same = all(_is_one_number([losses[k] for losses in by_step]) for k in common)
+    return same and len(common) >= _FEWEST_LOSSES
+
+
+def _is_one_number(losses: Sequence[float]) -> bool:
+    return max(losses) - min(losses) <= _ROUNDING_RATIO * max(map(abs, losses))
+
+
+def _begins_from_gradients(worker: WorkerRecord) -> bool:
+    """Whether its backward begins from more than one number: from gradients of another stage, not from a loss."""
+    looked = [sample for sample in worker.samples if sample.exchanges and sample.backwards]
+    return bool(looked) and all(sample.loss is None for sample in looked)
 
 
 def _is_payload(of: Communication) -> bool:

@@ -95,23 +95,19 @@ def _pollux(n: Array, step: Array, at: Array) -> Array | None:
         return None
     alone = float(np.exp(np.mean(np.log(step[n == 1]))))
     several = n >= 2
-    best: tuple[float, Array] | None = None
-    for gamma in np.linspace(1.0, 10.0, 37):
-        sync = np.maximum((step[several] ** gamma - alone**gamma), 0.0) ** (1 / gamma)
-        columns = np.column_stack([np.ones(several.sum()), n[several] - 2])
-        if len(np.unique(n[several])) < 2:
-            columns[:, 1] = 0.0
-        found, *_ = np.linalg.lstsq(columns, sync, rcond=None)
-        rate, growth = max(float(found[0]), 0.0), max(float(found[1]), 0.0)
+    beyond = n[several] - 2 if len(np.unique(n[several])) > 1 else np.zeros(several.sum())
+    gamma = np.linspace(1.0, 10.0, 37)[:, None]
+    sync = np.maximum(step[several] ** gamma - alone**gamma, 0.0) ** (1 / gamma)
+    found, *_ = np.linalg.lstsq(np.column_stack([np.ones(several.sum()), beyond]), sync.T, rcond=None)
+    rate, growth = np.maximum(found, 0.0)[:, :, None]
 
-        def curve(x: Array, r: float = rate, p: float = growth, g: float = float(gamma)) -> Array:
-            wait = np.where(x >= 2, r + p * (x - 2), 0.0)
-            return np.asarray((alone**g + wait**g) ** (1 / g))
+    def curves(x: Array) -> Array:
+        wait = np.where(x >= 2, rate + growth * (x - 2), 0.0)
+        return np.asarray((alone**gamma + wait**gamma) ** (1 / gamma))
 
-        loss = float(np.sum(np.log(curve(n) / step) ** 2))
-        if best is None or loss < best[0] - 1e-12:
-            best = (loss, curve(at))
-    return None if best is None else best[1]
+    loss = np.sum(np.log(curves(n) / step) ** 2, axis=1)
+    best = int(np.argmax(loss <= loss.min() + 1e-12))  # of those that do as well, the smallest γ
+    return np.asarray(curves(at)[best])
 
 
 def _nonnegative(columns: Array) -> Array | None:

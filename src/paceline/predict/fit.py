@@ -10,6 +10,7 @@ unidentified   a parameter whose spread the data did not reduce to below two thi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,7 +23,7 @@ from paceline.core.stats import NINETY, t_quantile
 from paceline.links.belief import LinkBelief
 from paceline.predict.observations import Observed, measured_rows, time_of
 from paceline.predict.prior import Belief, belief
-from paceline.predict.step_law import NAMES, STRUCTURES, Array, Practice, Structure, log_time
+from paceline.predict.step_law import NAMES, STRUCTURES, Array, Practice, Structure, log_time, stacked
 from paceline.records import Estimate
 
 __all__ = ["MEMBERS", "Law", "Member", "fit_law", "parameters", "unidentified"]
@@ -33,6 +34,9 @@ _STARTS = np.array(
     [[0.0, 0.0, 0.0, 0.0], [-1.5, 1.5, -1.5, 1.5], [1.5, -1.5, 1.5, -1.5], [-1.5, -1.5, -1.5, -1.5]]
 )
 _NOT_LEARNT_RATIO = 0.67
+_TELLING_COUNTS = 2
+_NONE: Array = np.zeros(())  # nothing drawn: the best fit
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Law:
     members: tuple[Member, ...]
     practice: Practice = field(default_factory=Practice)
     between_probed: bool = False  # whether the links between nodes were probed over this backend
+    misfit: float = 0.0  # beyond what is always expected: how far the measurements lie from the best fit
 
     @property
     def seen(self) -> bool:
@@ -74,11 +79,30 @@ def fit_law(
     own_sd, floor = observed.own_sd, calibration.MISFIT.value
     if _seen(observed, between_probed=probed) and bool(np.all(own_sd > 0)):
         own_sd, floor = own_sd * _few_launches(observed), calibration.MISFIT_SEEN.value
-    fitted = []
-    for structure in structures_for(observed):
-        prior = belief(observed, structure, inside=inside, between=between)
-        fitted.append(_fit(observed, structure, prior, members, random, own_sd=own_sd, floor=floor))
-    return Law(observed, tuple(fitted), between_probed=probed)
+
+    def fitted(structures: Sequence[Structure]) -> tuple[Member, ...]:
+        beliefs = [belief(observed, each, inside=inside, between=between) for each in structures]
+        return _fit(observed, structures, beliefs, members, random, own_sd=own_sd, floor=floor)
+
+    found = fitted(structures_for(observed))
+    least = min(_misfit(observed, each) for each in found)
+    if (
+        len(np.unique(observed.workers)) > _TELLING_COUNTS
+    ):  # two totals cannot tell one structure from another
+        if least > calibration.CANNOT_FIT.value and np.all(observed.nodes == 1):
+            turns = fitted([replace(each, one_thing=True) for each in structures_for(observed)])
+            found += tuple(each for each in turns if _misfit(observed, each) < least / 2)
+            least = min(_misfit(observed, each) for each in found)
+        most = max(2.0 * least, calibration.CANNOT_FIT.value)
+        found = tuple(each for each in found if _misfit(observed, each) <= most)
+    beyond = math.sqrt(max(0.0, least**2 - float(np.mean(own_sd**2)) - calibration.MISFIT.value**2))
+    return Law(observed, found, between_probed=probed, misfit=beyond)
+
+
+def _misfit(observed: Observed, member: Member) -> float:
+    """How far the measurements lie from a structure's best fit, root of the mean square of logs."""
+    time = log_time(member.theta[:1], measured_rows(observed), member.structure, observed.overlap)[0]
+    return float(np.sqrt(np.mean((time[0] - np.log(observed.time_s)) ** 2)))
 
 
 def _seen(observed: Observed, *, between_probed: bool) -> bool:
@@ -94,7 +118,7 @@ def _few_launches(observed: Observed) -> Array:
 
 def structures_for(observed: Observed) -> tuple[Structure, ...]:
     """gloo sends rings and nothing else; NCCL may do either. A slow training may be start-up, or slow steps."""
-    found = tuple(s for s in STRUCTURES if s.algorithm == "ring" or observed.backend != "gloo")
+    found = tuple(s for s in STRUCTURES if not s.tree or observed.backend != "gloo")
     if observed.kind in ("epoch", "job"):
         return tuple(replace(s, start_up=start_up) for start_up in (True, False) for s in found)
     return found
@@ -147,44 +171,86 @@ _SHOWN = {
 
 def _fit(
     observed: Observed,
-    structure: Structure,
-    prior: Belief,
+    structures: Sequence[Structure],
+    beliefs: Sequence[Belief],
     members: int,
     random: np.random.Generator,
     *,
     own_sd: Array,
     floor: float,
-) -> Member:
-    rows = measured_rows(observed)
-    target = np.log(observed.time_s)
+) -> tuple[Member, ...]:
+    """All structures at once, each from several starts, then all their ensembles.
+
+    z: deviations of what was believed, of the parameters that these rows move; the others stay as they are drawn."""
+    count, rows, target = len(structures), measured_rows(observed), np.log(observed.time_s)
+    mean, sd = (np.array([getattr(each, name) for each in beliefs]) for name in ("mean", "sd"))
+    moved = _moved(observed)
     seen = np.isfinite(observed.exposed_ratio)
     exposed = observed.exposed_ratio[seen]
-    data_noise = np.vstack([np.zeros(len(target)), random.standard_normal((members, len(target)))])
-    prior_noise = np.vstack([np.zeros(len(prior.mean)), random.standard_normal((members, len(prior.mean)))])
+    sigma = np.full(count, floor)
 
-    def residuals(sigma: float, theta: Array, which: Sequence[int] | NDArray[np.intp]) -> Array:
-        time, share = log_time(theta, rows, structure, observed.overlap)
-        spread = np.sqrt(sigma**2 + own_sd**2)
-        parts = [
-            (time - target) / spread - data_noise[which],
-            (theta - prior.mean) / prior.sd - prior_noise[which],
-        ]
-        if len(exposed):
-            parts.append((share[:, seen] - exposed) / (2 * sigma))
-        return np.concatenate(parts, axis=1)
+    def law(z: Array, of: Indices) -> tuple[Array, Array]:
+        theta = mean[of]
+        theta[:, moved] += sd[of][:, moved] * z
+        return log_time(theta, rows, stacked(structures, of), observed.overlap)
 
-    sigma = floor
-    start = np.tile(prior.mean, (len(_STARTS), 1))
-    start[:, :4] += _STARTS * np.minimum(prior.sd[:4], 1.0)
-    start[-1, NAMES.index("fixed")] += 2.0 * prior.sd[NAMES.index("fixed")]  # perhaps it is all start-up
-    for _ in range(3):
-        found, loss = minimise(lambda t, _w, s=sigma: residuals(s, t, [0] * len(t)), start, iterations=40)  # type: ignore[misc]
-        best = found[[int(loss.argmin())]]
-        error: Array = log_time(best, rows, structure, observed.overlap)[0][0] - target
-        sigma = float(
-            np.sqrt((_WEIGHT_OF_SIGMA * floor**2 + np.sum(error**2)) / (_WEIGHT_OF_SIGMA + len(target)))
+    def residuals(z: Array, of: Indices, drawn: Array) -> Array:
+        (time, share), own = law(z, of), sigma[of][:, None]
+        data = (time - target) / np.hypot(own, own_sd) - drawn
+        return np.concatenate([data, (share[:, seen] - exposed) / (2 * own)], axis=1)
+
+    def best_from(start: Array) -> Array:
+        """[structures × parameters] of [structures × starts × parameters]."""
+        of = np.repeat(np.arange(count), start.shape[1])
+        flat = start.reshape(len(of), -1)
+        z, loss = minimise(lambda z, p: residuals(z, of[p], _NONE), flat, _NONE, iterations=20)
+        least = loss.reshape(count, -1).argmin(axis=1)
+        return np.asarray(z.reshape(start.shape)[np.arange(count), least])
+
+    best = best_from(_starts(sd)[:, :, moved])
+    for again in (True, True, False):
+        error = law(best, np.arange(count))[0] - target
+        sigma = np.sqrt(
+            (_WEIGHT_OF_SIGMA * floor**2 + np.sum(error**2, axis=1)) / (_WEIGHT_OF_SIGMA + len(target))
         )
         sigma *= max(1.0, len(target) / calibration.INDEPENDENT_ROWS.value) ** 0.5
-        start[0] = best[0]
-    theta, _ = minimise(lambda t, w: residuals(sigma, t, w), np.tile(best, (members + 1, 1)), iterations=12)
-    return Member(structure, theta, prior, sigma)
+        if again:
+            best = best_from(best[:, None])
+    data_noise, prior_noise = (_drawn(random, count, members, size) for size in (len(target), mean.shape[1]))
+    of = np.repeat(np.arange(count), members)
+    drawn, _ = minimise(
+        lambda z, p: residuals(z, of[p], data_noise[p]), best[of], prior_noise[:, moved], iterations=8
+    )
+    z = np.zeros((count, 1 + members, mean.shape[1]))
+    z[:, 1:] = prior_noise.reshape(count, members, -1)
+    z[:, 0, moved], z[:, 1:, moved] = best, drawn.reshape(count, members, -1)
+    theta = mean[:, None] + sd[:, None] * z
+    return tuple(
+        Member(structure, theta[i], beliefs[i], float(sigma[i])) for i, structure in enumerate(structures)
+    )
+
+
+def _drawn(random: np.random.Generator, count: int, members: int, size: int) -> Array:
+    """Normal deviations, each with its opposite: few members, and yet their middle is that of all."""
+    half = random.standard_normal((count, -(-members // 2), size))
+    return np.concatenate([half, -half], axis=1)[:, :members].reshape(count * members, size)
+
+
+def _moved(observed: Observed) -> NDArray[np.bool_]:
+    """Which parameters these rows move at all."""
+    rows = measured_rows(observed)
+    neighbours, across, several = rows.per_node > 1, rows.nodes > 1, rows.workers > 1
+    where = dict.fromkeys(("x_i", "a_i", "kappa"), neighbours)
+    where |= {"x_n": across, "a_n": across, "eta": across & neighbours}
+    where |= {"pair": rows.nodes == 2, "gamma": rows.nodes > 2, "cv": several}
+    where |= {"omega": several & (observed.overlap is None), "share": rows.batch != 1}
+    named = [bool(np.any(where.get(name, True))) for name in NAMES]
+    return np.array([*named, *(True for _ in observed.batches)])
+
+
+def _starts(sd: Array) -> Array:
+    """Where a fit begins: at what was believed, at slow and fast links, and at a training that is all start-up."""
+    z = np.zeros((len(sd), len(_STARTS), sd.shape[1]))
+    z[:, :, :4] = _STARTS * np.minimum(1.0, 1.0 / sd[:, None, :4])
+    z[:, -1, NAMES.index("fixed")] = 2.0
+    return z

@@ -20,7 +20,7 @@ from paceline.predict.jitter import Jitter, jitter_of_training
 from paceline.predict.step_law import Array, Overlap, Rows
 from paceline.records import Estimate, Profile, Setting, TimeKind
 
-__all__ = ["Observed", "labels", "observe", "rows_of", "time_of", "units_of"]
+__all__ = ["Observed", "labels", "observe", "rows_of", "strong_batch", "time_of", "units_of"]
 
 _LEAST_OPEN_BYTES = 64  # convention: in every step: the buffers of the smallest normalising layer are more
 _MOST_ROWS = 240  # a law with a dozen parameters learns nothing more from row 241, only slowness
@@ -185,6 +185,13 @@ def rows_of(observed: Observed, settings: Sequence[Setting]) -> Rows:
         late_ratio=np.array([_late_at(observed, s) for s in settings]),
         after_wait_s=0.0 if observed.after_wait is None else observed.after_wait.seconds,
     )
+
+
+def strong_batch(observed: Observed) -> int | None:
+    """The global batch, where several counts kept it: then others would keep it too."""
+    points = [profile.point for profile in observed.profiles]
+    wholes = {point.global_batch for point in points}
+    return wholes.pop() if len(wholes) == 1 and len({point.workers for point in points}) > 1 else None
 
 
 def reference_batch(observed: Observed) -> float:

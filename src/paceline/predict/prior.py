@@ -70,14 +70,16 @@ def belief(
         believe("gamma", believed.CROWD_GLOO)
     else:
         believe("eta", believed.SHARING_NCCL)
-        ring = structure.algorithm == "ring"
-        believe("pair", believed.PAIR_NCCL_RING if ring else believed.PAIR_NCCL_TREE)
+        believe("pair", believed.PAIR_NCCL_TREE if structure.tree else believed.PAIR_NCCL_RING)
         believe("gamma", believed.CROWD_NCCL)
     put("cv", *_variation(observed))
     believe("t_ref", believed.COMPUTING, alone)
     start_up = _START_UP.get(observed.kind, believed.START_UP_OF_STEP)
     believe("fixed", start_up if structure.start_up else believed.NO_START_UP, float(observed.time_s[0]))
-    for name, what in (("omega", believed.OVERLAP), ("share", believed.FIXED_SHARE)):
+    for name, what in (
+        ("omega", believed.OVERLAP),
+        ("share", believed.FIXED_SHARE),
+    ):
         mean[NAMES.index(name)], sd[NAMES.index(name)] = what.value, what.spread
     return Belief(np.append(mean, np.zeros(len(observed.batches))), np.append(sd, _batch_sd(observed)))
 

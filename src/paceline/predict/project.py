@@ -21,6 +21,7 @@ import numpy as np
 
 from paceline.core import calibration
 from paceline.core.units import duration_text, percent_text
+from paceline.measure.comparable import SUPERLINEAR_RATIO
 from paceline.predict.fit import Law, Member
 from paceline.predict.observations import rows_of
 from paceline.predict.step_law import (
@@ -61,11 +62,13 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
     rows = _rows(law, settings)
     parts = (
         _discrepancy(law, rows),
-        _second_half(law, settings, rows),
+        _lost_again(law, settings, rows),
         _both_count(law, rows),
         _unsteady(law, rows),
         _contended(law, rows),
         _after_wait(law, rows),
+        _batch_unseen(law, settings),
+        np.full(len(settings), law.misfit),
     )
     spread = np.sqrt(sum(part**2 for part in parts))
     even = ndtri((np.arange(_COPIES) + 0.5) / _COPIES)  # evenly spread quantiles: no luck in the discrepancy
@@ -75,7 +78,8 @@ def draws(law: Law, settings: Sequence[Setting]) -> Draws:
         time, _ = log_time(member.theta[1:], rows, member.structure, law.observed.overlap, law.practice)
         logs.append(np.repeat(time, _COPIES, axis=0) + spread * np.tile(shared, (len(time), 1)))
         fixed.append(np.repeat(np.exp(member.theta[1:, NAMES.index("fixed")]), _COPIES))
-    return Draws(tuple(settings), np.exp(np.concatenate(logs)), rows.units, np.concatenate(fixed), parts[0])
+    time = np.maximum(np.exp(np.concatenate(logs)), _least_s(law, settings))
+    return Draws(tuple(settings), time, rows.units, np.concatenate(fixed), parts[0])
 
 
 def estimate_of(samples: Array, n: int) -> Estimate:
@@ -178,7 +182,7 @@ def _binding(law: Law, best: Array, rows: Rows, structure: Structure) -> str:
 
 def _alone(law: Law, best: Array, rows: Rows, structure: Structure) -> tuple[Array, Array]:
     """Latency and movement of all exchanges, each by itself; latencies of exchanges that go together pass together."""
-    latency, move = exchange_s(best, rows, structure.algorithm)
+    latency, move = exchange_s(best, rows, structure.tree)
     overlap = law.observed.overlap
     if overlap is not None and overlap.streams is not None:
         buckets = len(overlap.tail_share)
@@ -192,8 +196,8 @@ def _late_bucket(law: Law, rows: Rows) -> str | None:
     if overlap is None or rows.workers[0] < 2:
         return None
     member = law.members[0]
-    compute = compute_after_wait_s(compute_s(member.theta[:1], rows, member.structure.dilation), rows)
-    latency, move = exchange_s(member.theta[:1], rows, member.structure.algorithm)
+    compute = compute_after_wait_s(compute_s(member.theta[:1], rows, member.structure), rows)
+    latency, move = exchange_s(member.theta[:1], rows, member.structure.tree)
     slowest = compute * (1.0 + rows.late_ratio) + waited_s(member.theta[:1], rows, compute)
     j = int(np.argmax(shown_s(overlap, rows, slowest, latency, move)[0][:, 0, 0]))
     ready = duration_text(float(overlap.ready_ratio[j] * slowest[0, 0]))
@@ -207,6 +211,19 @@ def _baseline(law: Law, base: int, setting: Setting) -> int:
     same = np.flatnonzero((observed.workers == observed.workers[base]) & (observed.batch == batch))
     weak = [int(i) for i in same if observed.profiles[i].point.scaling == "weak"]
     return next(iter([*weak, *(int(i) for i in same)]), base)
+
+
+def _least_s(law: Law, settings: Sequence[Setting]) -> Array:
+    """What no time can be below: 105% of what so many workers can do by the Baseline; a larger batch may do more."""
+    observed = law.observed
+    base = int(np.argmin(observed.workers))
+    found = []
+    for setting in settings:
+        first = _baseline(law, base, setting)
+        larger = float(setting.per_worker_batch or 0) > observed.batch[first]
+        most = SUPERLINEAR_RATIO * setting.workers / float(observed.workers[first])
+        found.append(0.0 if larger else float(_speedup(law, base, setting, np.ones(1))[0]) / most)
+    return np.array(found)
 
 
 def _speedup(law: Law, base: int, setting: Setting, time: Array) -> Array:
@@ -306,6 +323,14 @@ def _after_wait(law: Law, rows: Rows) -> Array:
     return np.asarray(np.abs(more - found))
 
 
+def _batch_unseen(law: Law, settings: Sequence[Setting]) -> Array:
+    """A batch smaller or larger than all that were measured lies as far off the line as they do."""
+    seen = law.observed.batches
+    asked = [seen[0] if s.per_worker_batch is None else float(s.per_worker_batch) for s in settings]
+    outside = [law.observed.batch_known and not seen[0] <= batch <= seen[-1] for batch in asked]
+    return np.where(outside, calibration.BATCH.spread, 0.0)
+
+
 def _both_count(law: Law, rows: Rows) -> Array:
     """10% of the exchange that shows, where latency and movement of gloo's rings are equal; less as they differ.
 
@@ -322,11 +347,11 @@ def _both_count(law: Law, rows: Rows) -> Array:
     )
 
 
-def _second_half(law: Law, settings: Sequence[Setting], rows: Rows) -> Array:
-    """min(2 loss, 0.4) where a node would hold more than four workers and at most four were seen on one, else 0.
+def _lost_again(law: Law, settings: Sequence[Setting], rows: Rows) -> Array:
+    """What four workers of a node lose, eight may lose again, or not at all: nodes of eight have two sockets and more
+    than one switch. Nothing where a node would hold no more than four, or more than four were seen on one.
 
-    loss: log of the time of a step over that of one worker, as the law predicts it. Nodes of eight have two sockets
-    and more than one switch: what four workers lose, eight may lose again, or not at all.
+    loss: log of the time of a step over that of one worker, as the law predicts it; no more than 40% counts.
     """
     observed, half = law.observed, calibration.WORKERS_PER_SOCKET.value
     beyond = (rows.per_node > half) & bool(np.all(observed.workers <= half * observed.nodes))

@@ -4,7 +4,8 @@ more-workers-than-cores  workers that compute on CPU cores would have to share t
 not-comparable           speed-up above 1.05 × the worker ratio: the measurements do not belong together
 link-class               the target crosses a kind of link that was never measured nor declared
 not-identifiable         one worker count above 1 and no probe: latency and rate cannot be told apart beyond 4×
-batch                    a per-worker batch that was not measured, and no neighbours within a factor 1.5
+batch                    a per-worker batch that was not measured, and no neighbours within a factor 1.5; not where
+                         the global batch was kept, and would be
 horizon                  more than 16 times the largest measured count
 failed                   the very setting was tried, and its trials failed
 wide-interval            a 90% interval wider than 2×: the interval is shown, no point is claimed
@@ -21,7 +22,7 @@ import numpy as np
 from paceline.core.units import duration_text, is_wide
 from paceline.links.belief import LinkBelief
 from paceline.measure.comparable import incomparable
-from paceline.predict.observations import Observed
+from paceline.predict.observations import Observed, strong_batch
 from paceline.records import Profile, Projection, Refusal, Setting
 
 __all__ = [
@@ -159,6 +160,9 @@ def _batch(observed: Observed, setting: Setting) -> Refusal | None:
     batches = observed.batches
     if wanted is None or np.any(np.isclose(batches, wanted)):
         return None
+    whole = strong_batch(observed)
+    if whole is not None and wanted == max(1, round(whole / setting.workers)):
+        return None  # its batches were seen to shrink with the workers
     below, above = batches[batches < wanted], batches[batches > wanted]
     if (
         len(below)

@@ -2,7 +2,7 @@
 
     time      = units · T + fixed                        units: 1 (step), steps per epoch, or 1/N of the whole work
     T         = F + exposed + straggle
-    F         = t(b) · (1 + κ g(p))                      p = workers per node;  g: 1[p>1] or 2−2/p, both saturate
+    F         = t(b) · (1 + κ g(p))                      p = workers per node;  g = ∛log2 p, or p − 1
     t(b)      = t_ref · (s + (1−s) b/b_ref) · exp(δ_b)
     straggle  = cv · m(N) · F + ℓ F                      m(N): expected maximum of N standard normal values;
                                                          ℓ: how much longer one worker computes, in every step
@@ -31,8 +31,8 @@ chooses for them what it never chooses for three.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,6 @@ from paceline.core import calibration
 __all__ = [
     "NAMES",
     "STRUCTURES",
-    "Algorithm",
     "Array",
     "Overlap",
     "Practice",
@@ -51,12 +50,12 @@ __all__ = [
     "expected_maximum",
     "log_time",
     "shown_s",
+    "stacked",
     "terms",
 ]
 
 Array = NDArray[np.float64]
-Algorithm = Literal["ring", "tree"]
-Dilation = Literal["any", "share"]
+Flag = bool | NDArray[np.bool_]  # of one structure, or of one for each parameter set [parameter sets × 1]
 
 NAMES = (
     "x_i",
@@ -78,19 +77,20 @@ _CONTENTION_PASSES = 4  # what is lost lengthens what hides: each pass leaves at
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """One member of the mixture: how gradients travel, and how neighbours on a host slow each other."""
+    """One member of the mixture: how gradients travel."""
 
-    algorithm: Algorithm
-    dilation: Dilation
+    tree: Flag = False  # the exchange: a tree, else a ring
     start_up: bool = True  # whether a training may spend time that no worker count changes
+    one_thing: bool = False  # workers of a node take turns at one thing: g = p - 1, without end
 
 
-STRUCTURES: tuple[Structure, ...] = (
-    Structure("ring", "any"),
-    Structure("ring", "share"),
-    Structure("tree", "any"),
-    Structure("tree", "share"),
-)
+STRUCTURES = (Structure(tree=False), Structure(tree=True))
+
+
+def stacked(structures: Sequence[Structure], which: NDArray[np.intp]) -> Structure:
+    """One structure for every parameter set, to evaluate them in one go; which: its index."""
+    tree = np.array([s.tree for s in structures])[which][:, None]
+    return Structure(tree, one_thing=all(s.one_thing for s in structures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +163,10 @@ def terms(
     practice: Practice = _AS_MEASURED,
 ) -> tuple[Array, Array, Array]:
     """Computation, exposed exchange and waiting for stragglers, seconds per step, [parameter sets × rows]."""
-    compute = compute_s(theta, rows, structure.dilation)
+    compute = compute_s(theta, rows, structure)
     again = compute  # a micro-step that follows another has not waited
     compute = compute_after_wait_s(compute, rows)
-    latency, move = exchange_s(theta, rows, structure.algorithm)
+    latency, move = exchange_s(theta, rows, structure.tree)
     slowest, lost = compute * (1.0 + rows.late_ratio), np.zeros_like(compute)
     waited = waited_s(theta, rows, compute)
     if overlap is None:
@@ -247,12 +247,12 @@ def _apart(rows: Rows) -> NDArray[np.bool_]:
     return np.asarray((rows.nodes > 1) & (rows.per_node == 1))
 
 
-def compute_s(theta: Array, rows: Rows, law: Dilation) -> Array:
+def compute_s(theta: Array, rows: Rows, structure: Structure) -> Array:
     """F: what a step would cost if exchange were free, [parameter sets × rows]."""
-    share, first = _unit(theta, "share"), len(NAMES)
+    alike, first = _unit(theta, "share"), len(NAMES)
     delta = theta[:, first + rows.below] * (1 - rows.weight) + theta[:, first + rows.above] * rows.weight
-    alone = _value(theta, "t_ref") * (share + (1 - share) * rows.batch) * np.exp(delta)
-    return np.asarray(alone * (1.0 + _value(theta, "kappa") * dilation(law, rows.per_node)))
+    alone = _value(theta, "t_ref") * (alike + (1 - alike) * rows.batch) * np.exp(delta)
+    return np.asarray(alone * (1.0 + _value(theta, "kappa") * dilation(structure, rows.per_node)))
 
 
 def compute_after_wait_s(compute: Array, rows: Rows) -> Array:
@@ -265,7 +265,7 @@ def waited_s(theta: Array, rows: Rows, compute: Array) -> Array:
     return np.asarray(_value(theta, "cv") * expected_maximum(rows.workers) * compute)
 
 
-def exchange_s(theta: Array, rows: Rows, algorithm: Algorithm) -> tuple[Array, Array]:
+def exchange_s(theta: Array, rows: Rows, tree: Flag) -> tuple[Array, Array]:
     """Latency and movement of one exchange of all gradients when nothing hides it, [parameter sets × rows]."""
     n, m, p = rows.workers, rows.nodes, rows.per_node
     inside = _value(theta, "x_i") * (p > 1)
@@ -274,16 +274,13 @@ def exchange_s(theta: Array, rows: Rows, algorithm: Algorithm) -> tuple[Array, A
     across = across * np.where(m == 2, _value(theta, "pair"), crowd)
     move = np.maximum(inside, across)
     a_i, a_n = _value(theta, "a_i"), _value(theta, "a_n")
-    if algorithm == "ring":
-        return 2 * (n - m) * a_i + 2 * (m - 1) * a_n, 2 * (n - 1) / n * move
-    return 2 * (p - 1) * a_i + 2 * np.log2(m) * a_n, move
+    inside_hops, across_hops = np.where(tree, p - 1, n - m), np.where(tree, np.log2(m), m - 1)
+    return 2 * inside_hops * a_i + 2 * across_hops * a_n, np.where(tree, 1.0, 2 * (n - 1) / n) * move
 
 
-def dilation(law: Dilation, per_node: Array) -> Array:
+def dilation(structure: Structure, per_node: Array) -> Array:
     """g(p): how much neighbours on the host count; 0 alone, 1 with one neighbour."""
-    if law == "any":
-        return np.asarray(per_node > 1, dtype=float)
-    return np.asarray(2.0 - 2.0 / per_node)
+    return np.asarray(per_node - 1 if structure.one_thing else np.cbrt(np.log2(per_node)))
 
 
 def expected_maximum(workers: Array) -> Array:

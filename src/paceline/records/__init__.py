@@ -30,7 +30,7 @@ from paceline.records.probe import (
     ProbeRow,
     ProbeTime,
 )
-from paceline.records.profile import Profile, Split
+from paceline.records.profile import Profile, Split, WorkerUnit
 from paceline.records.projection import Fit, Link, Projection, Refusal, Setting, TimeKind
 from paceline.records.sample import BucketReady, Sample, TrialResult, WorkerRecord
 from paceline.records.series import Series, series_names
@@ -110,6 +110,7 @@ __all__ = [
     "Verdict",
     "VerdictAnswer",
     "WorkerRecord",
+    "WorkerUnit",
     "Workload",
     "series_names",
     "worst_first",

@@ -6,6 +6,7 @@ A configuration is a Point; a seed is one Trial of it. paceline.records offers t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal
 
 from paceline.core.estimate import Estimate
@@ -61,6 +62,10 @@ class AccuracyCurve:
     epochs_to_target: float | None = None
     time_to_target_s: float | None = None
     trial_s: float | None = None  # from its launch to its end: start-up, data and all
+
+    def __post_init__(self) -> None:
+        if not all(map(isfinite, self.epochs)):
+            raise ValueError(f"an epoch of {self.trial} has no number")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from paceline.core.estimate import Estimate
+from paceline.core.words import capital
 from paceline.records.accuracy import Convergence
 from paceline.records.decision import Answer, Decision
 from paceline.records.memory import LargestBatch, MemoryForecast
@@ -23,9 +24,10 @@ _WORST_FIRST: tuple[Level, ...] = ("void", "doubt", "note")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check says: level note, doubt or void, its number and threshold, and the next command or step.
+    """What a check says: level note, doubt or void, its number and threshold, and what to do about it.
 
-    `point` is the setting that it is about, None where it is about several or all.
+    `point` is the setting that it is about, None where it is about several or all. `command` is a line to copy, in
+    which STUDY stands for the study; `hint` says in words what to do, or what the command is for.
     """
 
     id: str
@@ -35,11 +37,24 @@ class Finding:
     threshold: float | None = None
     hint: str | None = None
     point: str | None = None  # id of the Point
+    command: str | None = None
 
     @property
     def text(self) -> str:
         """The message behind the setting that it is about."""
         return self.message if self.point is None else f"{self.point}: {self.message}"
+
+    @property
+    def sentence(self) -> str:
+        """The same with a capital, unless it begins with the name of a setting."""
+        return self.text if self.point is not None else capital(self.message)
+
+    @property
+    def following(self) -> str | None:
+        """What to do, on one line: the command and what it is for, or words."""
+        if self.command is None or self.hint is None:
+            return self.command or self.hint
+        return f"{self.command}  ({self.hint})"
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -62,11 +77,13 @@ class Recommendation:
     measured: bool = True  # at this setting; else it is predicted
     point: str | None = None  # id of the Point, where it is one that was trained
     why: str = ""  # sentences after the first
+    series: str = ""  # whose advice it is, where a study has several
 
     @property
     def sentences(self) -> str:
         """All of it, without the last full stop."""
-        return f"{self.text}. {self.why}" if self.why else self.text
+        whose = f"{self.series}: " if self.series else ""
+        return f"{whose}{self.text}. {self.why}" if self.why else f"{whose}{self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +107,7 @@ class Threshold:
     value: float
     threshold: float
     holds: bool | None
+    points: tuple[str, ...] = ()  # ids of the Points that it compares
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from paceline.core.estimate import Estimate
 from paceline.records.decision import BucketSent
@@ -10,6 +11,8 @@ from paceline.records.memory import MemoryUse
 from paceline.records.sample import BucketReady
 from paceline.records.state import State
 from paceline.records.study import Point
+
+WorkerUnit = Literal["worker", "GPU"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,10 @@ class Profile:
     # a table may give these instead of, or beside, a step time
     epoch_s: Estimate | None = None
     job_s: Estimate | None = None
+    # as a table states them, of one step, epoch or training like its times; they may contradict each other
+    stated_compute_s: Estimate | None = None
+    stated_exchange_s: Estimate | None = None
+    stated_bytes_per_s: Estimate | None = None
     accuracy: Estimate | None = None
     epochs: float | None = None
     buckets: tuple[BucketReady, ...] = ()
@@ -107,3 +114,4 @@ class Profile:
     power_watts: Estimate | None = None
     throttled_ratio: Estimate | None = None
     memory: MemoryUse | None = None  # of the worker whose tensors take most, in the run where they do
+    unit: WorkerUnit = "worker"  # what one of its workers is called: a GPU where each has one of its own

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from paceline.core.estimate import Estimate
+from paceline.records.profile import WorkerUnit
 from paceline.records.study import Scaling
 
 __all__ = ["Reason", "Verdict", "VerdictAnswer"]
@@ -50,3 +51,4 @@ class Verdict:
     should_pay: int | None = None  # the most workers that are predicted to pay, beyond those measured
     reasons: tuple[Reason, ...] = ()
     limits: tuple[Reason, ...] = ()
+    unit: WorkerUnit = "worker"

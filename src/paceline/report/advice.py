@@ -21,12 +21,14 @@ class Advice:
     lr_rule: str | None
     condition: str
     gain: str = ""  # with its interval, where the sentence gives a ratio that was measured without one
+    series: str = ""  # whose advice it is, where a study has several
     standing: str = ""  # `projected`, or `doubtful` where it may as well gain nothing
 
     @property
     def sentences(self) -> str:
         """All of it, without the last full stop."""
-        return f"{self.text}. {self.why}" if self.why else self.text
+        said = f"{self.series}: {self.text}" if self.series else self.text
+        return f"{said}. {self.why}" if self.why else said
 
 
 _OTHER_GAIN = ("energy", "lr-rule", "time-to-accuracy", "next-measurement", "pareto")  # theirs is no speed
@@ -34,9 +36,9 @@ _OTHER_GAIN = ("energy", "lr-rule", "time-to-accuracy", "next-measurement", "par
 
 def advice(analysis: Analysis) -> tuple[Advice, ...]:
     """The Recommendations in their order, equal ones joined."""
-    found: dict[tuple[str, str | None, str], list[Recommendation]] = {}
+    found: dict[tuple[str, str, str | None, str], list[Recommendation]] = {}
     for item in analysis.recommendations:
-        found.setdefault((item.text, item.lr_rule, item.condition), []).append(item)
+        found.setdefault((item.series, item.text, item.lr_rule, item.condition), []).append(item)
     return tuple(
         Advice(
             ", ".join(GOALS.get(item.goal, item.goal) for item in items),
@@ -45,9 +47,10 @@ def advice(analysis: Analysis) -> tuple[Advice, ...]:
             rule,
             condition,
             _gain(items[0]),
+            series,
             _standing(items[0]),
         )
-        for (_, rule, condition), items in found.items()
+        for (series, _, rule, condition), items in found.items()
     )
 
 

@@ -18,6 +18,10 @@ def filled(text: str, folder: str) -> str:
     return _PLACE.sub(lambda _: folder, text)
 
 
+def _filled(text: str | None, folder: str) -> str | None:
+    return None if text is None else filled(text, folder)
+
+
 def with_commands(analysis: Analysis) -> Analysis:
     """The Analysis with hints that name its own folder, where it is known."""
     folder = analysis.source.get("folder")
@@ -27,6 +31,7 @@ def with_commands(analysis: Analysis) -> Analysis:
     return replace(
         analysis,
         findings=tuple(
-            replace(f, hint=None if f.hint is None else filled(f.hint, quoted)) for f in analysis.findings
+            replace(f, hint=_filled(f.hint, quoted), command=_filled(f.command, quoted))
+            for f in analysis.findings
         ),
     )

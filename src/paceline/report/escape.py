@@ -67,7 +67,8 @@ def visible(text: str) -> str:
 def ascii_text(text: str) -> str:
     """Plain ASCII, for systems that accept nothing else."""
     known = "".join(_ASCII.get(c, c) for c in visible(text))
-    return unicodedata.normalize("NFKD", known).encode("ascii", "replace").decode("ascii")
+    letters = (c for c in unicodedata.normalize("NFKD", known) if not unicodedata.combining(c))
+    return "".join(letters).encode("ascii", "replace").decode("ascii")
 
 
 def markdown_text(text: str) -> str:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from paceline.core.stats import scaled
 from paceline.core.units import duration_range_text, estimate_text, is_unusable, percent_text, workers_text
 from paceline.records import Analysis, Estimate, Profile
+from paceline.report.charts.grid import grid_figures
 from paceline.report.charts.scaling import scaling_figures
+from paceline.report.charts.stated import stated_parts_figure
 from paceline.report.charts.steps import split_figure
 from paceline.report.document import Figure
 
@@ -16,6 +18,7 @@ __all__ = ["Tile", "lead_figures", "tiles"]
 
 _MOST = 3
 _MOST_BARS = 6  # beside a speed-up chart
+_MOST_GRIDS = 2  # side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ def _shown(analysis: Analysis) -> Profile | None:
 
 
 def _tiles(analysis: Analysis, shown: Profile) -> Iterator[Tile]:
-    found, count = analysis.verdict, workers_text(shown.point.workers)
+    found, count = analysis.verdict, workers_text(shown.point.workers, shown.unit)
     if found.gain is not None and found.baseline is not None and not is_unusable(found.gain):
         yield Tile(f"{found.gain.value:.2f}x", f"speed-up with {count}", _interval(found.gain, "x"))
         if found.efficiency_ratio is not None:
@@ -78,12 +81,17 @@ def _percent_interval(share: Estimate) -> str:
 
 
 def lead_figures(analysis: Analysis) -> tuple[Figure, ...]:
-    """Speed-up beside the bars of the step, or beside efficiency, of the series that the verdict is about."""
+    """Speed-up of the verdict's series, beside the bars of its step, else beside efficiency; of a grid its maps."""
     found = scaling_figures(analysis)
     wanted = f"speedup-{analysis.verdict.scaling}"
     speedup = next((f for f in found if f.id == wanted), found[0] if found else None)
     measured = [p.point.id for p in analysis.points if p.step_s is not None and p.compute_s is not None]
     told = [name for name in measured if name in analysis.verdict.points] or measured
     bars = split_figure(analysis, only=told[-_MOST_BARS:])
-    beside = bars or next((f for f in found if f.id == wanted.replace("speedup", "efficiency")), None)
+    stated = stated_parts_figure(analysis, only=analysis.verdict.points[-_MOST_BARS:])
+    beside = (
+        bars or stated or next((f for f in found if f.id == wanted.replace("speedup", "efficiency")), None)
+    )
+    if speedup is None and (grids := grid_figures(analysis)):
+        return grids[:_MOST_GRIDS]  # a grid at one count: its heat maps say what bars cannot
     return tuple(figure for figure in (speedup, beside) if figure is not None)

@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from paceline.core.errors import PacelineError
-from paceline.core.words import LEVELS
+from paceline.core.words import LEVELS, capital
 from paceline.decide.sentence import verdict_sentences
 from paceline.records import Analysis, Failure, Finding, Line
 from paceline.report.advice import Advice, advice
@@ -27,7 +27,7 @@ from paceline.report.commands import with_commands
 from paceline.report.document import Figure, Section, Spec, Table
 from paceline.report.escape import visible
 from paceline.report.lead import Tile, lead_figures, tiles
-from paceline.report.sections import opening, sections, title
+from paceline.report.sections import sections, title
 from paceline.report.tables.answers import source_table
 from paceline.report.tables.definitions import DEFINITIONS
 from paceline.report.tables.grid_text import csv_of, latex_of, markdown_of
@@ -56,6 +56,7 @@ class _Study:
     brief: tuple[Line, ...]
     how: str | None
     tiles: tuple[Tile, ...]
+    nothing: bool  # runs failed and none was measured: it looks so
     lead: tuple[Figure, ...]
     asked: Section | None  # what a recipe asks, with its answers
     advice: tuple[Advice, ...]
@@ -74,7 +75,7 @@ class _Kind:
     id: str
     shown: tuple[Finding, ...]
     left: int
-    hints: tuple[str, ...]
+    hints: tuple[tuple[str | None, str | None], ...]  # a command, what it is for or words alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,10 @@ class _Level:
     kinds: tuple[_Kind, ...]
 
 
-def page(studies: Sequence[tuple[str, Analysis]]) -> str:
-    """The whole file. One study, or several that are compared first and then shown one by one."""
+def page(studies: Sequence[tuple[str, Analysis]], *, so_far: bool = False) -> str:
+    """The whole file. One study, or several that are compared first and then shown one by one.
+
+    `so_far`: more is being measured, and what is said may still change."""
     shown = [
         _study(name, analysis, f"s{i}-" if len(studies) > 1 else "")
         for i, (name, analysis) in enumerate(studies, 1)
@@ -108,11 +111,12 @@ def page(studies: Sequence[tuple[str, Analysis]]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["visible"] = visible
-    environment.filters["opening"] = opening
+    environment.filters["capital"] = capital
     environment.globals["level_names"] = LEVELS
     return environment.get_template("page.html").render(
         title=" · ".join(study.name for study in shown),
         studies=shown,
+        so_far=so_far,
         together=together,
         definitions=DEFINITIONS,
         pictures={figure.id: _picture(figure) for figure in figures} if drawn else {},
@@ -136,6 +140,7 @@ def _study(name: str, analysis: Analysis, prefix: str) -> _Study:
         brief=analysis.brief,
         how=measured_how(analysis),
         tiles=tiles(analysis),
+        nothing=bool(analysis.failures) and not any(p.state == "ok" for p in analysis.points),
         lead=tuple(replace(figure, id=f"{prefix}{figure.id}") for figure in lead),
         asked=next((_apart(section, prefix) for section in found if section.id == "asked"), None),
         advice=advice(analysis),
@@ -168,7 +173,7 @@ def _level(level: str, analysis: Analysis) -> _Level:
 
 
 def _kind(name: str, found: Sequence[Finding]) -> _Kind:
-    hints = dict.fromkeys(finding.hint for finding in found if finding.hint)
+    hints = dict.fromkeys((one.command, one.hint) for one in found if one.following)
     left = max(0, len(found) - _MOST_OF_A_KIND)
     return _Kind(name, tuple(found[:_MOST_OF_A_KIND]), left, tuple(hints))
 

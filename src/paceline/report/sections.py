@@ -14,14 +14,16 @@ from paceline.report.charts.grid import grid_figures
 from paceline.report.charts.links import device_table, link_figure, link_table
 from paceline.report.charts.points import accuracy_figure, bus_figure, memory_figure
 from paceline.report.charts.scaling import scaling_figures
+from paceline.report.charts.stated import stated_bandwidth_figure, stated_parts_figure
 from paceline.report.charts.steps import split_figure
 from paceline.report.charts.workers import course_figures, straggler_figure, utilisation_figure
 from paceline.report.document import Figure, Section, Table
 from paceline.report.tables import answers as answer_tables
 from paceline.report.tables import measured as tables
 from paceline.report.tables.memory import forecast_table, memory_table
+from paceline.report.tables.stated import stated_table
 
-__all__ = ["opening", "sections", "sections_in_words", "title"]
+__all__ = ["sections", "sections_in_words", "title"]
 
 _ABOUT_EXCHANGE = ("link-spec", "link-below-spec", "backends-compared", "losses-agree", "losses-differ")
 _T = TypeVar("_T", Figure, Table)
@@ -38,6 +40,7 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
     fit = analysis.fit if several or analysis.projections else None  # one count shows nothing about a law
     found = (
         Section("asked", "What was asked", tables=_present(answer_tables.asked_table(analysis))),
+        Section("grids", "Grids", figures=grid_figures(analysis)),
         Section(
             "scaling",
             "Speed-up and efficiency",
@@ -47,14 +50,16 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
         Section(
             "step",
             "Where the step goes",
-            figures=_present(split_figure(analysis), bucket_figure(analysis)),
-            tables=_present(tables.split_table(analysis), tables.bucket_table(analysis)),
+            figures=_present(split_figure(analysis), stated_parts_figure(analysis), bucket_figure(analysis)),
+            tables=_present(
+                tables.split_table(analysis), stated_table(analysis), tables.bucket_table(analysis)
+            ),
         ),
         Section(
             "exchange",
             "Communication",
             sentences=_said(analysis, _ABOUT_EXCHANGE),
-            figures=_present(bus_figure(analysis), link_figure(analysis)),
+            figures=_present(bus_figure(analysis), stated_bandwidth_figure(analysis), link_figure(analysis)),
             tables=_present(tables.exchange_table(analysis), link_table(analysis), device_table(analysis)),
         ),
         Section(
@@ -63,7 +68,6 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
             figures=(*accuracy_figures(analysis), *_present(accuracy_figure(analysis))),
             tables=_present(comparison_table(analysis), answer_tables.convergence_table(analysis)),
         ),
-        Section("grids", "Grids", figures=grid_figures(analysis)),
         Section(
             "memory",
             "Memory, utilisation, slow workers",
@@ -97,17 +101,10 @@ def sections_in_words(analysis: Analysis) -> tuple[Section, ...]:
     return tuple(section for section in sections(analysis) if section.sentences or section.tables)
 
 
-def opening(text: str) -> str:
-    """A sentence begins with a capital, unless with a name: of a point, a setting (`fp32: 2 workers`), a metric."""
-    first = text.split(" ")[0]
-    named = first.endswith(":") or any(letter.isdigit() or letter == "_" for letter in first)
-    return text if named else text[:1].upper() + text[1:]
-
-
 def _said(analysis: Analysis, kinds: tuple[str, ...]) -> tuple[str, ...]:
     """What findings of these kinds say, where a section has need of it."""
-    found = [f.text for f in analysis.findings if f.id in kinds]
-    return tuple(f"{opening(text)}." for text in dict.fromkeys(found))
+    found = [f.sentence for f in analysis.findings if f.id in kinds]
+    return tuple(f"{text}." for text in dict.fromkeys(found))
 
 
 def _fit_sentences(fit: Fit | None) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from paceline.store.study_file import write_study
 from paceline.store.trial_files import complete_trials, read_results, remove_incomplete, set_aside_failed
 from paceline.store.worker_files import heartbeats, look_again
 
-__all__ = ["attached", "follow", "hand_in", "job_name", "standing_text", "write_script"]
+__all__ = ["attached", "cpus_per_node", "follow", "hand_in", "job_name", "standing_text", "write_script"]
 
 _LOOK_S = 1.0
 _ASK_S = 4.0
@@ -53,7 +53,7 @@ def write_script(
         folder=str(folder.root.absolute()),
         python=python,
         nodes=max((trial.point.nodes for trial in todo), default=max(study.nodes, default=1)),
-        cpus_per_node=_cpus(study),
+        cpus_per_node=cpus_per_node(study),
         output=str(folder.slurm.absolute()),
         array=array_of(study, todo),
     )
@@ -209,7 +209,7 @@ def _asked(job_id: str, before: JobState | None) -> tuple[JobState, str]:
     return job, status_text(job)
 
 
-def _cpus(study: Study) -> int | None:
+def cpus_per_node(study: Study) -> int | None:
     """CPUs of a node that the workers need; None where the node is ours alone, or the user has said."""
     assert study.slurm is not None
     if any(option.startswith("cpus-per-task") for option in study.slurm.options):

@@ -20,6 +20,10 @@ class Row:
     name: str
     standing: str
     running: bool
+    failed: bool
+    now: str | None  # what it is doing, while it runs
+    complete: int
+    planned: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,5 +44,15 @@ def listing(studies: Sequence[Found], watches: Watches, *, chosen: str, page: in
     rows = []
     for study in studies[(page - 1) * PER_PAGE : page * PER_PAGE]:
         standing = watches.standing(study)
-        rows.append(Row(study.name, standing.text, standing.running))
+        rows.append(
+            Row(
+                study.name,
+                standing.text,
+                standing.running,
+                standing.all_failed,
+                standing.now,
+                standing.complete,
+                standing.planned,
+            )
+        )
     return Listing(tuple(rows), chosen, page, pages, len(studies))

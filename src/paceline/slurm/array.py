@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paceline.core.errors import UsageError
-from paceline.core.units import duration_text
-from paceline.records import Study, Trial
+from paceline.core.units import duration_text, estimate_text
+from paceline.records import Estimate, Study, Trial
 from paceline.slurm.script import Array, signal_lead_s
 
-__all__ = ["array_of", "submission_text", "time_warning"]
+__all__ = ["array_of", "resource_warnings", "submission_text", "time_warning"]
 
+_CORES_PER_GPU = 4  # fewer and loading and augmenting images often waits for them
 _MOST_TASKS = 1000  # Slurm's MaxArraySize is 1001 unless the site says otherwise
 
 
@@ -48,17 +49,48 @@ def array_of(study: Study, todo: Sequence[Trial]) -> Array | None:
     return Array(tasks, asked if asked < tasks else None)
 
 
-def submission_text(study: Study, todo: Sequence[Trial]) -> str:
-    """How what is missing is handed to Slurm, in one sentence."""
+def submission_text(study: Study, todo: Sequence[Trial], expected_s: Sequence[float]) -> str:
+    """How what is missing is handed to Slurm, and the node-hours that it holds, in two sentences.
+
+    All nodes of an allocation are held for every run, also for those that need fewer of them."""
     array = array_of(study, todo)
     nodes = max(trial.point.nodes for trial in todo)
     size = f"{nodes} node{'' if nodes == 1 else 's'}"
+    held = f"About {estimate_text(Estimate(nodes * sum(expected_s) / 3600))} node-hours."
     if array is None:
-        return f"Slurm: one job of {size}{' for all of them, one after the other' if len(todo) > 1 else ''}."
+        following = " for all of them, one after the other" if len(todo) > 1 else ""
+        return f"Slurm: one job of {size}{following}. {held}"
     at_once = "" if array.at_once is None else f", {array.at_once} at once"
     return (
-        f"Slurm: a job array of {array.tasks} tasks of {size}{at_once}; each takes what no other has taken."
+        f"Slurm: a job array of {array.tasks} tasks of {size}{at_once}; each takes what no other has taken. "
+        f"{held}"
     )
+
+
+def resource_warnings(study: Study, cpus_per_node: int | None) -> tuple[str, ...]:
+    """What nobody asked for and a site's default may be too small for: memory, and cores beside a GPU."""
+    asked = study.slurm
+    if asked is None or asked.exclusive:
+        return ()
+    named = [option.lstrip("-") for option in asked.options]
+    said = []
+    if not any(option.startswith("mem") for option in named):
+        said.append(
+            "No memory is asked for, and a site's default may be small: --sbatch-option mem=0 takes all of a node."
+        )
+    workers = max(study.workers_per_node or study.workers)
+    cores = None if cpus_per_node is None else cpus_per_node // workers
+    if (
+        asked.gres is not None
+        and cores is not None
+        and cores < _CORES_PER_GPU
+        and not any(option.startswith("cpus-per") for option in named)
+    ):
+        each = f"{cores} core{'' if cores == 1 else 's'}"
+        said.append(
+            f"Each GPU gets {each}, and loading data may need more: --threads {_CORES_PER_GPU}, or --exclusive."
+        )
+    return tuple(said)
 
 
 def time_warning(study: Study, todo: Sequence[Trial], expected_s: Sequence[float]) -> str | None:

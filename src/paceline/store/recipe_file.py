@@ -10,12 +10,22 @@ from importlib.resources.abc import Traversable
 
 from pydantic import BaseModel, ConfigDict
 
-from paceline.analysis.recipe import Question, Recipe
+from paceline.analysis.recipe import Question, Recipe, Recorded
 from paceline.core.errors import UsageError
 from paceline.records import Study
 from paceline.store.study_schema import StudyFile, study_of
 
 __all__ = ["read_recipe", "recipe_names"]
+
+
+class RecordedFile(BaseModel):
+    """A recorded table that ships with the recipe, and which questions it answers too."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    table: str
+    what: str
+    asks: list[Question]
 
 
 class RecipeFile(BaseModel):
@@ -28,6 +38,7 @@ class RecipeFile(BaseModel):
     data: str
     note: str
     project: list[int] = []
+    recorded: RecordedFile | None = None
     laptop: StudyFile
     lab: StudyFile
 
@@ -54,7 +65,15 @@ def read_recipe(name: str) -> Recipe:
         note=file.note,
         studies={"laptop": _study(name, file.laptop), "lab": _study(name, file.lab)},
         project=tuple(file.project),
+        recorded=_recorded(file.recorded),
     )
+
+
+def _recorded(file: RecordedFile | None) -> Recorded | None:
+    if file is None:
+        return None
+    table = files("paceline.data").joinpath("labs", f"{file.table}.csv").read_text("utf-8")
+    return Recorded(table, file.what, tuple(file.asks))
 
 
 def _study(name: str, asked: StudyFile) -> Study:

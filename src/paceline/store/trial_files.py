@@ -103,7 +103,7 @@ def read_results(folder: StudyFolder, known: Sequence[TrialResult] = ()) -> tupl
         result = read_result(path, known)
         if result.trial.id != path.name:  # a copy that somebody made
             raise StudyError(
-                f"{path} holds run {result.trial.id}, which would be counted twice",
+                f"{path / 'trial.json'} says run {result.trial.id}, which would be counted twice",
                 hint=f"move the folder out of {folder.trials}",
             )
         found.append(result)

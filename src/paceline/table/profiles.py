@@ -35,7 +35,8 @@ def profiles_of(table: Table) -> tuple[Profile, ...]:
     found = [_profile(rows, names[key], kind, scaling) for key, rows in groups.items()]
     found.sort(key=lambda p: _place(p.point))
     rows_by_id = {names[key]: rows for key, rows in groups.items()}
-    return tuple(_with_speedup(p, baseline_of(p, found), rows_by_id, kind) for p in found)
+    named = [replace(profile, unit=table.unit) for profile in found]
+    return tuple(_with_speedup(p, baseline_of(p, named), rows_by_id, kind) for p in named)
 
 
 def data_set_size(table: Table) -> int | None:
@@ -107,6 +108,9 @@ def _profile(rows: Sequence[Row], name: str, kind: TimeKind, scaling: Mapping[in
         exchanged_bytes_per_step=gradient,
         epoch_s=epoch,
         job_s=job,
+        stated_compute_s=_known(done, lambda row: row.compute_s),
+        stated_exchange_s=_known(done, lambda row: row.exchange_s),
+        stated_bytes_per_s=_known(done, lambda row: row.bandwidth),
         accuracy=_known(done, lambda row: row.accuracy or None),
         epochs=next((row.epochs for row in done if row.epochs is not None), None),
     )

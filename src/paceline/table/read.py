@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from paceline.core.errors import TableError
-from paceline.records import State, TimeKind
+from paceline.records import State, TimeKind, WorkerUnit
 from paceline.table.cells import table_cells
 from paceline.table.columns import (
     FAILED,
@@ -35,6 +35,7 @@ from paceline.table.columns import (
 __all__ = ["Row", "Table", "read_settings", "read_table"]
 
 Times = Literal["step", "epoch", "job"]
+_COUNTS = ("workers", "workers_per_node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class Table:
     understood: tuple[str, ...]
     quantities: frozenset[Quantity]
     time_kind: TimeKind | None  # the table's own quantity; None: it gives no time (only allowed with --at)
+    unit: WorkerUnit = "worker"  # what it calls a worker
 
 
 _MEANING: dict[Quantity, str] = {
@@ -147,7 +149,14 @@ def _read(text: str, time: Times | None) -> Table:
     readers = [(c, _READERS[c.quantity]) for c in columns]
     rows = tuple(_row(number_, cells, readers, len(heading)) for number_, cells in body)
     kinds = [_TIME_OF[c.quantity] for c in columns if c.quantity in _TIME_OF]
-    return Table(rows, _understood(heading, columns), quantities, _own_quantity(rows, kinds, quantities))
+    on_gpu = any(c.quantity in _COUNTS and "gpu" in c.heading.lower() for c in columns)
+    return Table(
+        rows,
+        _understood(heading, columns),
+        quantities,
+        _own_quantity(rows, kinds, quantities),
+        "GPU" if on_gpu else "worker",
+    )
 
 
 def _own_quantity(

@@ -24,6 +24,7 @@ NEVER_WAITED = "never waited for"  # asynchronous, and the step ended before its
 STRANGE_WAIT = "strange wait"  # a wait for something that was not seen being issued
 OTHER_THREAD = "other thread"  # waited for on a thread that is not the training's
 TOO_MANY = "too many"
+GROUP_MADE = "group made"  # its members met through a store, where nobody can look
 NOT_TIMED = "not timed"  # on a device, where no event could be recorded
 
 NOT_LOOKED = {
@@ -37,19 +38,10 @@ NOT_LOOKED = {
 class Communication:
     """One operation of the open step."""
 
-    __slots__ = (
-        "dtype",
-        "group",
-        "issued_s",
-        "on_device",
-        "op",
-        "owed",
-        "peer",
-        "phase",
-        "size_bytes",
-        "tag",
-        "waits",
-    )
+    peer: Optional[int] = None  # of a message: the other worker
+    tag: Optional[int] = None
+    on_device = False
+    owed: Optional[str] = NEVER_WAITED  # None once its wait was seen, or is another's
 
     def __init__(
         self,
@@ -66,11 +58,7 @@ class Communication:
         self.dtype = dtype
         self.phase = phase
         self.issued_s = issued_s
-        self.peer: Optional[int] = None  # of a message: the other worker
-        self.tag: Optional[int] = None
-        self.on_device = False
         self.waits: list[Any] = []  # (begun, ended): seconds of perf_counter, or two events of a device
-        self.owed: Optional[str] = NEVER_WAITED  # None once its wait was seen, or is another's
 
 
 class OpenGraph:
@@ -94,35 +82,49 @@ class OpenGraph:
 class ClosedGraph:
     """What is kept of a step. Times of a device are events until the trial has ended."""
 
-    __slots__ = ("alone_bytes", "shape", "times", "unseen")
+    __slots__ = ("_began_s", "_moments", "alone_bytes", "shape", "unseen")
 
     def __init__(
-        self, shape: Optional[int], times: list[Any], unseen: dict[str, int], alone_bytes: int = 0
+        self,
+        shape: Optional[int],
+        moments: list[tuple[float, list[Any]]],
+        began_s: float,
+        unseen: dict[str, int],
+        alone_bytes: int,
     ) -> None:
         self.alone_bytes = alone_bytes
         self.shape = shape
-        self.times = times
         self.unseen = unseen
+        self._moments = moments  # of each communication: issued, and (begun, ended) of each wait
+        self._began_s = began_s
 
     def resolve(self, began: Any, seconds: Callable[[Any, Any], float]) -> None:
         """Turn events into seconds since the event `began`; `seconds` tells what lies between two of them."""
-        for row in self.times:
-            for place, value in enumerate(row):
-                if value is None or isinstance(value, float):
-                    continue
-                row[place] = None if began is None else seconds(began, value)
-                if began is None:
-                    self.unseen[NOT_TIMED] = 1
+
+        def moment(value: Any) -> Any:
+            if value is None or isinstance(value, float):
+                return value
+            if began is None:
+                self.unseen[NOT_TIMED] = 1
+                return None
+            return self._began_s + seconds(began, value)
+
+        self._moments = [
+            (issued_s, [tuple(map(moment, wait)) for wait in waits]) for issued_s, waits in self._moments
+        ]
 
     def fields(self) -> dict[str, Any]:
         """What the line of a step says of its graph (docs/reference/files.md)."""
-        rounded = [[None if t is None else round(t, 7) for t in row] for row in self.times]
         return {
             "graph": self.shape,
-            "times": rounded,
+            "times": [self._row(issued_s, waits) for issued_s, waits in self._moments],
             "unseen": self.unseen,
             "alone_bytes": self.alone_bytes,
         }
+
+    def _row(self, issued_s: float, waits: list[Any]) -> list[Optional[float]]:
+        moments = [issued_s, *(moment for wait in waits for moment in wait)]
+        return [None if moment is None else round(moment - self._began_s, 7) for moment in moments]
 
 
 class StepGraphs:
@@ -139,24 +141,22 @@ class StepGraphs:
 
     def close(self, graph: OpenGraph, began_s: float) -> ClosedGraph:
         """Keep the graph of a step that began then (perf_counter)."""
-        rows, times, numbers = [], [], {}  # type: ignore[var-annotated]
-        for c in graph.communications:
-            key = (c.group.name, c.peer, c.tag, c.op if c.op in MESSAGES else None)
-            number = numbers[key] = numbers.get(key, -1) + 1
+        communications = graph.communications
+        for c in communications:
             if c.owed is not None:
                 graph.doubt(c.owed)
-            self._groups.setdefault(c.group.name, c.group.ranks)
-            rows.append((c.op, c.group.name, number, c.size_bytes, c.dtype, c.phase, c.peer, c.tag))
-            row: list[Any] = [c.issued_s - began_s]
-            for pair in c.waits:
-                row += [value - began_s if isinstance(value, float) else value for value in pair]
-            times.append(row)
-        self._kept += len(rows)
-        shape = tuple(rows)
-        if shape not in self._shapes and len(self._shapes) >= MOST_SHAPES:
-            return ClosedGraph(None, [], {**graph.unseen, TOO_MANY: 1})
-        number = self._shapes.setdefault(shape, len(self._shapes))
-        return ClosedGraph(number, times, graph.unseen, graph.alone_bytes)
+        self._kept += len(communications)
+        shape = tuple(
+            [(c.op, c.group.name, c.size_bytes, c.dtype, c.phase, c.peer, c.tag) for c in communications]
+        )
+        number = self._shapes.get(shape)
+        if number is None:
+            if len(self._shapes) >= MOST_SHAPES:
+                return ClosedGraph(None, [], began_s, {**graph.unseen, TOO_MANY: 1}, 0)
+            number = self._shapes[shape] = len(self._shapes)
+            self._groups.update((c.group.name, c.group.ranks) for c in communications)
+        moments = [(c.issued_s, c.waits) for c in communications]
+        return ClosedGraph(number, moments, began_s, graph.unseen, graph.alone_bytes)
 
     def records(self) -> list[dict[str, Any]]:
         """The shapes as lines of the worker's file."""
@@ -166,7 +166,18 @@ class StepGraphs:
                 "version": VERSION,
                 "graph": number,
                 "groups": {name: self._groups[name] for name in sorted({row[1] for row in shape})},
-                "communications": [list(row) for row in shape],
+                "communications": _numbered(shape),
             }
             for shape, number in self._shapes.items()
         ]
+
+
+def _numbered(shape: tuple[Any, ...]) -> list[list[Any]]:
+    """The rows of a shape, each with its number in its group; of messages, in its pair and tag."""
+    numbers: dict[Any, int] = {}
+    rows = []
+    for op, group, size_bytes, dtype, phase, peer, tag in shape:
+        key = (group, peer, tag, op if op in MESSAGES else None)
+        numbers[key] = number = numbers.get(key, -1) + 1
+        rows.append([op, group, number, size_bytes, dtype, phase, peer, tag])
+    return rows

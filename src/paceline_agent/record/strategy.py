@@ -1,12 +1,13 @@
 """How this worker's network is spread over workers: what wraps it, what its parameters are, which groups it has.
 
-    names       ddp, fsdp1, fsdp2, hsdp, zero1..3, deepspeed, horovod, tp, sp, pp; hand-written where none of them is
-                and something is sent, none where nothing is
+    names       ddp, fsdp1, fsdp2, hsdp, zero1..3, deepspeed, horovod, tp, sp, ep, pp; hand-written where none of them
+                is and something is sent, none where nothing is
     replica     the workers that this one holds one copy of the network together with, itself among them: tensors and
-                layers are spread over them, not the batch
+                layers are spread over them, not the batch (of experts each worker has its own, and a batch: no replica)
     asked       what the environment asked for (accelerate launch), whether or not the script got it
 
-Read when the first step has ended, while the groups live. `sp` and `hand-written` follow from what was communicated.
+Read when the first step has ended, while the groups live. `tp`, `sp`, `ep` and `hand-written` follow from what was
+communicated.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ _STAGE = "torch.distributed.pipelining.stage", "_PipelineStageBase"
 _ZERO = "torch.distributed.optim.zero_redundancy_optimizer", "ZeroRedundancyOptimizer"
 _DEEPSPEED = "deepspeed.runtime.engine", "DeepSpeedEngine"
 _SHARDED = ("fsdp1", "fsdp2", "hsdp", "zero3", "deepspeed")
+_WHOLE = {
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+}  # what tensors that are spread over workers need in forward
 _ACCELERATE = {"ACCELERATE_USE_FSDP": "fsdp", "ACCELERATE_USE_DEEPSPEED": "deepspeed"}
 
 
@@ -31,8 +37,8 @@ class Strategy:
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        self.replica: list[int] = []
         self._tensor_groups: list[list[int]] = []
+        self._stages: list[list[int]] = []
 
     def meet(self, modules: list[Any], optimizer: Any, *, ddp: bool, horovod: bool) -> None:
         """Step 1 has ended."""
@@ -40,13 +46,7 @@ class Strategy:
         if horovod:
             self.names.append("horovod")
         self._tensor_groups = _tensor_groups(optimizer, modules, besides=data_groups)
-        if self._tensor_groups:
-            self.names.append("tp")
-        stages = _stage_groups() if _known(_STAGE) else []
-        if stages:
-            self.names.append("pp")
-        together = {rank for ranks in (*self._tensor_groups, *stages) for rank in ranks}
-        self.replica = sorted(together)
+        self._stages = _stage_groups() if _known(_STAGE) else []
 
     @property
     def sharded(self) -> bool:
@@ -58,16 +58,23 @@ class Strategy:
         rows = [
             (row[0], shape["groups"][row[1]], row[5]) for shape in shapes for row in shape["communications"]
         ]
+        forward = {(op, tuple(ranks)) for op, ranks, phase in rows if phase == "forward"}
+        experts = [ranks for ranks in self._tensor_groups if _exchanges_tokens(forward, ranks)]
+        tensors = [ranks for ranks in self._tensor_groups if ranks not in experts]
         names = list(self.names)
-        if any(
-            op == "reduce_scatter" and phase == "forward" and ranks in self._tensor_groups
-            for op, ranks, phase in rows
-        ):
+        if tensors:
+            names.append("tp")
+        if any(("reduce_scatter", tuple(ranks)) in forward for ranks in tensors):
             names.append("sp")
+        if experts:
+            names.append("ep")
+        if self._stages:
+            names.append("pp")
+        together = sorted({rank for ranks in (*tensors, *self._stages) for rank in ranks})
         return {
             "strategy": names or (["hand-written"] if rows else ["none"]),
             "strategy_asked": asked(),
-            "replica": self.replica or None,
+            "replica": together or None,
         }
 
     def _wrappers(self, modules: list[Any], optimizer: Any, *, ddp: bool) -> list[list[int]]:
@@ -92,6 +99,13 @@ class Strategy:
         elif ddp:
             self.names.append("ddp")
         return groups
+
+
+def _exchanges_tokens(forward: set[tuple[str, tuple[int, ...]]], ranks: list[int]) -> bool:
+    """Whether in forward every member sends each other what belongs there, and none gets the whole: experts that are
+    spread over these workers, not tensors."""
+    operations = {op for op, members in forward if members == tuple(ranks)}
+    return "all_to_all" in operations and not operations & _WHOLE
 
 
 def asked() -> list[str]:

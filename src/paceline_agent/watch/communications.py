@@ -5,23 +5,28 @@
     ddp.py           what DDP's reducer sends from C++: its own logger, or a hook
     streams.py       on CUDA: streams that wait for one that carries communication
 
-All of them report here. Only in steps that are looked at; about 4 µs for each communication.
+All of them report here. Only in steps that are looked at; FIGURE.
 """
 
 from __future__ import annotations
 
 import threading
-import weakref
+from threading import get_ident
 from typing import Any, Optional
+from weakref import ref
 
 from paceline_agent.record import step_graph
 from paceline_agent.record.recorder import Recorder
 from paceline_agent.record.step_graph import ClosedGraph, Communication, OpenGraph, StepGraphs
 from paceline_agent.watch.device import Device, on_device
-from paceline_agent.watch.groups import Group, Groups
+from paceline_agent.watch.groups import ALONE, Before, Group, Groups
 from paceline_agent.watch.phases import Phases
 from paceline_agent.watch.streams import Streams
 
+_DEEPEST = 3  # lists in lists
+_TENSORS: dict[
+    type, bool
+] = {}  # types of arguments, and whether they are tensors: asking each would cost 1 µs
 _MAIN = threading.main_thread().ident
 
 
@@ -42,7 +47,7 @@ class Communications:
         self._tensors: dict[Optional[int], Communication] = {}
         self._futures: list[Communication] = []  # those of which somebody took the future
         self._elsewhere: list[Communication] = []  # issued on a thread that is not the training's
-        self._joined: dict[int, list[Communication]] = {}  # groups that join several operations into one
+        self.joined: dict[int, list[Communication]] = {}  # groups that join several operations into one
         self._names: dict[Any, str] = {}
 
     # ------------------------------------------------------------ steps
@@ -57,7 +62,7 @@ class Communications:
     def open(self, looking: bool) -> None:
         """A step begins. Nothing is watched in steps that nobody looks at."""
         self.graph = OpenGraph()
-        self._works, self._tensors, self._joined = {}, {}, {}
+        self._works, self._tensors, self.joined = {}, {}, {}
         self._futures, self._elsewhere = [], []
         if self.streams is not None:
             self.streams.forget()
@@ -70,39 +75,57 @@ class Communications:
         was_on, self.on = self.on, False
         if not was_on or began_s is None:
             return None
-        missed, uncounted = self.groups.missed()
-        if missed:
-            self.graph.doubt(step_graph.MISSED, missed)
-        if uncounted:
-            self.graph.doubt(step_graph.UNCOUNTED, uncounted)
+        for reason, count in self.groups.missed().items():
+            if count:
+                self.graph.doubt(reason, count)
         return self.graphs.close(self.graph, began_s)
 
     # ------------------------------------------------------------ issuing
 
-    def about_to_issue(self, called: Any) -> Optional[tuple[Group, Optional[int], Any]]:
-        """What issued() needs to know: the group, what it had counted before, and a mark on the device.
+    def about_to_issue(self, called: Any, method: Optional[str]) -> Before:
+        """What issued() needs to know: the group, what it had counted before, and a mark on the device. No method:
+        what it counts differs from call to call.
 
         On a device an operation without a Work stands in the current stream, in its order: its wait is between marks
         before and after it. The host comes back at once and knows nothing of it."""
         group = self.groups.of(called)
         if group is None:
-            return None
-        return group, group.count(), None if self.device is None else self.device.mark()
+            return ALONE
+        learned = None if method is None or self.joined else group.learned.get(method)
+        moves = None if learned is None else learned.moves
+        mark = None if self.device is None else self.device.mark()
+        return Before(group, moves, None if moves is not None else group.count(), mark)
 
-    def issued(self, op: str, before: Any, begun: float, ended: float, values: Any, result: Any) -> None:
+    def issued(
+        self,
+        op: str,
+        method: Optional[str],
+        before: Before,
+        begun: float,
+        ended: float,
+        values: Any,
+        result: Any,
+    ) -> None:
         """An operation was handed to a group. `values`: its arguments; `result`: a Work, or None."""
-        if before is None:
-            self._remember(result, None)  # a group of one: what is waited for moves nothing
-            self.graph.alone_bytes += self.payload(values)[0] or 0
+        if not self.recorder.active:
+            self.on = False
             return
-        group, counted, mark = before
-        self.count(group, counted)
+        group, moves, counted, mark = before
         size, dtype, on_device = self.payload(values)
+        if group is None:
+            self._remember(result, None)  # a group of one: what is waited for moves nothing
+            self.graph.alone_bytes += size or 0
+            return
+        if moves is not None:
+            group.seen += moves
+        else:
+            self._learn(group, method, counted)
         communication = Communication(op, group, size, dtype, self.phases.now(), begun)
-        communication.on_device = on_device
+        if on_device:
+            communication.on_device = True
         if op in step_graph.MESSAGES:
             communication.peer, communication.tag = _address(values, group)
-        joined = self._joined.get(id(group))
+        joined = self.joined.get(id(group)) if self.joined else None
         if joined is not None:
             communication.owed = None  # what ends the group is waited for
             joined.append(communication)
@@ -111,6 +134,12 @@ class Communications:
         else:
             self._remember(result, communication)
         self.place(communication)
+
+    def _learn(self, group: Group, method: Optional[str], counted: Optional[int]) -> None:
+        """What the backend has counted is seen. Inside a join its first operation may count for all: not a rule."""
+        moved = self.count(group, counted)
+        if method is not None and not self.joined:
+            group.learned[method] = Before(group, moved)
 
     def count(self, group: Group, before: Optional[int]) -> int:
         """Book as seen what the backend has counted since `before`."""
@@ -124,7 +153,7 @@ class Communications:
         if self.hooked is not None:
             communication.owed = None
             self.hooked.append(communication)
-        elif not is_training_thread():
+        elif get_ident() != _MAIN and not is_training_thread():
             communication.owed, communication.waits = step_graph.OTHER_THREAD, []
             self._elsewhere.append(communication)
         self.graph.add(communication)
@@ -140,34 +169,42 @@ class Communications:
         """Bytes and dtype: of output and input the larger, so an all-gather's output, a reduce-scatter's input."""
         most, largest = 0, None
         for value in values:
-            size, tensor = _size(value)
+            kind = type(value)
+            if kind is list and len(value) == 1:
+                value = value[0]
+                kind = type(value)
+            tensors = _TENSORS.get(kind)
+            if tensors is False:
+                continue
+            size, tensor = (value.nbytes, value) if tensors else _size(value)
             if size is None:
                 return None, None, False
-            if size > most or (largest is None and tensor is not None):
-                most, largest = max(most, size), tensor
+            if tensor is not None and (size > most or largest is None):
+                most, largest = size, tensor
         if largest is None:
             return most, None, False
-        name = self._names.get(largest.dtype)
+        dtype = largest.dtype
+        name = self._names.get(dtype)
         if name is None:
-            name = self._names[largest.dtype] = str(largest.dtype).rpartition(".")[2]
+            name = self._names[dtype] = str(dtype).rpartition(".")[2]
         return most, name, on_device(largest)
 
     # ------------------------------------------------------------ joining
 
-    def begin_joined(self, before: Any) -> None:
+    def begin_joined(self, before: Before) -> None:
         """From here on operations of this group become one, which _end_coalescing returns."""
-        if before is not None:
-            group, counted, _ = before
-            self.count(group, counted)
-            self._joined[id(group)] = []
+        group = before.group
+        if group is not None:
+            self.count(group, before.counted)
+            self.joined[id(group)] = []
 
-    def end_joined(self, before: Any, begun: float, ended: float, result: Any) -> None:
+    def end_joined(self, before: Before, begun: float, ended: float, result: Any) -> None:
         """The joined operations were handed over as one: the last of them has the wait."""
-        if before is None:
+        group, _, counted, mark = before
+        if group is None:
             return
-        group, counted, mark = before
         self.count(group, counted)
-        joined = self._joined.pop(id(group), [])
+        joined = self.joined.pop(id(group), [])
         if not joined:
             if result is not None:
                 self.graph.doubt(step_graph.MISSED)
@@ -183,15 +220,18 @@ class Communications:
     def about_to_wait(self, work: Any) -> Any:
         """A mark on the device where that is where it waits."""
         found = self._works.get(id(work))
-        known = found is not None and found[0]() is work
-        communication = found[1] if known and found is not None else None
-        return communication, known, self._mark(communication), work
+        return None if found is None else self._mark(found[1])
 
-    def waited(self, token: Any, begun: float, ended: float) -> None:
-        communication, known, mark, work = token
-        if not known:
+    def waited(self, work: Any, mark: Any, begun: float, ended: float) -> None:
+        if not self.recorder.active:
+            self.on = False
+            return
+        found = self._works.get(id(work))
+        if found is None or found[0]() is not work:
             self.graph.doubt(step_graph.STRANGE_WAIT)
-        elif communication is not None:
+            return
+        communication = found[1]
+        if communication is not None:
             self._ended(communication, mark, begun, ended)
             if (
                 communication.op == "recv" and communication.peer is None
@@ -245,14 +285,14 @@ class Communications:
         if work is None:
             return
         try:
-            self._works[id(work)] = (weakref.ref(work), communication)
+            self._works[id(work)] = ref(work), communication
         except TypeError:  # a Work of Python's own making may refuse to be referred to weakly
             self._works[id(work)] = (lambda: work, communication)
 
     def _ended(self, communication: Communication, mark: Any, begun: float, ended: float) -> None:
         if communication.owed is None and self.hooked is not None:
             return  # inside a hook of DDP, whose time counts as a whole
-        if not is_training_thread():
+        if get_ident() != _MAIN and not is_training_thread():
             return
         if not communication.on_device:
             communication.owed = None
@@ -269,29 +309,32 @@ class Communications:
 
 def is_training_thread() -> bool:
     """The main thread, or one that torch made: autograd runs backward on a device's thread of its own."""
-    if threading.get_ident() == _MAIN:
-        return True
-    return isinstance(threading.current_thread(), threading._DummyThread)
+    return get_ident() == _MAIN or isinstance(threading.current_thread(), threading._DummyThread)
 
 
-def _size(value: Any, depth: int = 0) -> tuple[Optional[int], Any]:
-    """Bytes of the tensors in an argument, and the first of them; (None, None) where one has no size."""
+def _size(value: Any, depth: int = 0) -> tuple[Any, Any]:
+    """Bytes of the tensors in an argument, and the first of them: (0, None) of anything else, (None, None) where a
+    tensor does not tell."""
     kind = type(value)
     if kind is list or kind is tuple:
+        if len(value) == 1:
+            return _size(value[0], depth + 1) if depth < _DEEPEST else (0, None)
         total, first = 0, None
-        for part in value if depth < 3 else ():
+        for part in value if depth < _DEEPEST else ():
             size, tensor = _size(part, depth + 1)
             if size is None:
                 return None, None
             total += size
             first = tensor if first is None else first
         return total, first
-    if hasattr(value, "nbytes") and hasattr(value, "dtype"):
-        try:
-            return int(value.nbytes), value
-        except Exception:
-            return None, None
-    return 0, None
+    if kind not in _TENSORS:
+        _TENSORS[kind] = hasattr(value, "nbytes") and hasattr(value, "dtype")
+    if not _TENSORS[kind]:
+        return 0, None
+    try:
+        return int(value.nbytes), value
+    except Exception:
+        return None, None
 
 
 def _address(values: Any, group: Group) -> tuple[Optional[int], Optional[int]]:

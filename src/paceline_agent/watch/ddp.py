@@ -103,10 +103,12 @@ class DdpSource:
         def broadcast_coalesced(group: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
             if not self.seen.on:
                 return original(group, tensors, *args, **kwargs)
-            token = before(group)
+            token = before(group, None)
             begun = perf_counter()
             result = original(group, tensors, *args, **kwargs)
-            issued("broadcast", token, begun, perf_counter(), (tensors,), result)
+            ended = perf_counter()
+            if token is not None:
+                issued("broadcast", None, token, begun, ended, (tensors,), result)
             return result
 
         dist._broadcast_coalesced = broadcast_coalesced

@@ -9,7 +9,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
-from paceline_agent.guard import guarded
+from paceline_agent.guard import guarded, stop_measuring
 from paceline_agent.record.step_graph import MISSED, Communication
 from paceline_agent.watch.collectives import operation
 from paceline_agent.watch.communications import Communications
@@ -38,7 +38,6 @@ class _Operator:
     def __init__(self, seen: Communications, op: str, original: Any) -> None:
         self.seen, self.op, self.original = seen, op, original
         self._before = guarded(seen.recorder, self._begin)
-        self._after = guarded(seen.recorder, self._end)
 
     def __hash__(self) -> int:
         return hash(self.original)
@@ -56,8 +55,12 @@ class _Operator:
         begun = perf_counter()
         result = self.original(*args, **kwargs)
         ended = perf_counter()
-        if token is not None:
-            self._after(token, begun, ended, args, result)
+        try:
+            if token is not None:
+                self._end(token, begun, ended, args, result)
+        except Exception as error:
+            stop_measuring(self.seen.recorder, f"{self.op}: {type(error).__name__}: {error}")
+        self.seen.recorder.own_s += perf_counter() - ended
         return result
 
     def _begin(self, args: Any) -> Any:

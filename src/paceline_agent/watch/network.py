@@ -38,6 +38,8 @@ class Network:
         self._handles: dict[int, Any] = {}
         self._outermost: Any = None
         self._settled = False
+        self._weight: Any = None
+        self.dropped = False  # gradients, between two backwards of a step: they are used twice, not added up
 
     def meet(self, modules: list[Any], optimizer: Any) -> None:
         """Step 1 has ended."""
@@ -45,6 +47,8 @@ class Network:
         if outermost is None:
             return
         self._outermost = weakref.ref(outermost)
+        weight = next((p for p in outermost.parameters() if p.requires_grad), None)
+        self._weight = None if weight is None else weakref.ref(weight)
         self._listen(outermost)
         level = [outermost]
         for _ in range(_DEEPEST):
@@ -99,6 +103,8 @@ class Network:
             if name not in self._called:
                 self._called.append(name)
             return
+        weight = self._weight() if self._weight is not None and self._recorder.backwards else None
+        self.dropped = self.dropped or (weight is not None and weight.grad is None)
         tensor = first_tensor(kwargs.get("input_ids"))
         tensor = first_tensor((args, kwargs)) if tensor is None else tensor
         self._recorder.entered(batch_length(tensor), ids_in(tensor))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from types import FrameType
 from typing import Any, Callable, Optional
@@ -16,14 +17,18 @@ class Phases:
     def __init__(self) -> None:
         self.backward_depth = 0
         self.in_optimizer = False
-        self._forward: Any = None  # the code of Module._call_impl
+        self._codes: dict[Any, str] = {}  # code that is on the stack in a phase
         self._optimizer: Any = None  # the code that torch wraps every Optimizer.step in
 
     def now(self) -> str:
         if self.backward_depth:
             return BACKWARD
-        if _times_on_stack(self._forward):
-            return FORWARD
+        codes = self._codes
+        frame: Optional[FrameType] = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code in codes:
+                return codes[frame.f_code]
+            frame = frame.f_back
         return OPTIMIZER if self.in_optimizer else OTHER
 
     def is_nested_optimizer(self) -> bool:
@@ -32,9 +37,21 @@ class Phases:
 
     def learn(self, torch: Any) -> None:
         """Find the code to look for; that of an optimizer's step by wrapping a function that does nothing."""
-        self._forward = getattr(torch.nn.Module._call_impl, "__code__", None)
+        self._codes[torch.nn.Module._call_impl.__code__] = FORWARD
         wrapped = torch.optim.Optimizer.profile_hook_step(lambda optimizer: None)
         self._optimizer = getattr(wrapped, "__code__", None)
+
+    def learn_engines(self) -> None:
+        """DeepSpeed reduces gradients after autograd's backward and sends weights after torch's optimizer: its own
+        backward and step say when."""
+        engine = getattr(sys.modules.get("deepspeed.runtime.engine"), "DeepSpeedEngine", None)
+        for name, phase in (("backward", BACKWARD), ("step", OPTIMIZER)):
+            method = inspect.unwrap(getattr(engine, name, None) or _nothing)
+            self._codes[method.__code__] = phase
+
+
+def _nothing() -> None:
+    """Stands for what is not there: on no stack."""
 
 
 def watch_backward(torch: Any, phases: Phases, ended: Callable[[Any], None]) -> None:

@@ -72,6 +72,6 @@ class ResNet(nn.Module):
         return scores
 
 
-def resnet18(classes: int = 10) -> ResNet:
-    """ResNet-18 for images of 32 x 32."""
-    return ResNet((64, 128, 256, 512), blocks=2, classes=classes)
+def resnet18(classes: int = 10, *, width: int = 64) -> ResNet:
+    """ResNet-18 for images of 32 x 32; with fewer channels than 64 in its first stage a narrow one."""
+    return ResNet((width, 2 * width, 4 * width, 8 * width), blocks=2, classes=classes)

@@ -25,8 +25,9 @@ from paceline.records import Plan, Study, TrialResult
 from paceline.run.clock import SystemClock
 from paceline.run.missing import missing, to_keep
 from paceline.run.share import is_share_left
-from paceline.run.slurm import attached, follow, hand_in, job_name, write_script
+from paceline.run.slurm import attached, cpus_per_node, follow, hand_in, job_name, write_script
 from paceline.run.trial import Bench
+from paceline.slurm.array import resource_warnings
 from paceline.slurm.state import JobState, ended_text, log_name, near_limit, phase, status_text
 from paceline.store.atomic import make_folder
 from paceline.store.paths import StudyFolder
@@ -86,6 +87,8 @@ def emit_script(folder: StudyFolder, study: Study, plan: Plan, held: Sequence[Tr
     script = write_script(folder, study, plan, missing(plan, held, study), python=sys.executable)
     print(script.read_text(encoding="utf-8"), end="")
     again = shlex.quote(str(folder.root))
+    for warning in resource_warnings(study, cpus_per_node(study)):
+        _say(warning)
     _say(f"written to {script}; submit it with: sbatch {shlex.quote(str(script))}")
     _say(f"afterwards `paceline study {again}` follows it, as if it had been submitted here")
 
@@ -167,7 +170,7 @@ def slurm_bench(folder: StudyFolder, study: Study, plan: Plan, bench: Bench) -> 
 def _followed(
     folder: StudyFolder, study: Study, plan: Plan, job: JobState, *, held: Sequence[TrialResult], again: str
 ) -> tuple[JobState, Sequence[TrialResult]]:
-    with terminated_like_interrupted(), progress_listener(study) as listener:
+    with terminated_like_interrupted(), progress_listener(folder, study) as listener:
         try:
             return follow(
                 folder, study, plan, job.id, clock=SystemClock(), listener=listener, say=_say, known=held

@@ -32,7 +32,7 @@ def measure_share(
     """Run what no other task holds. Whoever leaves nothing missing analyses the study; two may, with one result."""
     print_plan(folder, study, plan, results=held, bench=bench, file=sys.stderr)
     own = holder_of(task, os.environ)
-    with terminated_like_interrupted(), progress_listener(study) as listener:
+    with terminated_like_interrupted(), progress_listener(folder, study) as listener:
         try:
             share = run_share(folder, study, plan, own=own, bench=bench, listener=listener, known=held)
         except KeyboardInterrupt:

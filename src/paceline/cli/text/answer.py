@@ -2,79 +2,42 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from paceline.analysis.json_file import analysis_data
-from paceline.analysis.question import Ask, Cluster
-from paceline.analysis.study import study_analysis
-from paceline.cli.probed import probed_in
-from paceline.cli.source import source_of
 from paceline.cli.text.accuracy import comparison_lines
+from paceline.cli.text.bars import BAR, bar_legend, step_bars
+from paceline.cli.text.guard import shown, unguarded
 from paceline.cli.text.memory import largest_batch_lines, memory_text
 from paceline.cli.text.plan import print_json
-from paceline.cli.text.recipe import answer_lines, recipe_of
+from paceline.cli.text.recipe import answer_lines
 from paceline.cli.text.terminal import bold, fitted, folded_table, narrowed, terminal_width
 from paceline.core import units
 from paceline.core.stats import scaled
 from paceline.core.words import LEVELS
-from paceline.data import shipped
 from paceline.decide.sentence import verdict_text
-from paceline.links.probed import Probed
-from paceline.records import Analysis, Estimate, Finding, Profile, Study, TrialResult
+from paceline.records import Analysis, Estimate, Finding, Profile
+from paceline.report.commands import filled
 from paceline.store.paths import StudyFolder
-from paceline.store.preflight_file import preflight_findings_of
-from paceline.store.trial_files import read_results
 
-__all__ = ["analysis_of_folder", "analysis_text", "finding_lines", "print_analysis"]
+__all__ = ["analysis_text", "finding_lines", "print_analysis"]
 
 _SHOWN = 2
 _KINDS = 3  # of findings, at the end of a study
 _ORDER = ("void", "doubt", "note")
 _COLOURS = {"use": 32, "stay": 32, "undecided": 33, "no_answer": 31}
 # given up in this order where a terminal is too narrow
-_OPTIONAL = ("state", "runs", "memory", "samples/s", "data wait", "tokens/s", "comm wait")
+_OPTIONAL = ("state", "runs", "memory", "data wait", "samples/s", "tokens/s", "comm wait", BAR)
 _FORECASTS = 6  # of memory, at the end of a study
 _NAMES = 4  # of points that share a finding
 _LEGEND = "comm wait: share of a step spent waiting for the network and the slowest worker"
-_PLACE = re.compile(r"\bSTUDY\b")  # in a hint: this study
 _COLUMNS = (
     "workers", "batch", "step ms", "samples/s", "speed-up", "efficiency",
     "comm wait", "data wait", "memory", "runs", "state",
 )  # fmt: skip
-
-
-def analysis_of_folder(
-    folder: StudyFolder,
-    study: Study,
-    *,
-    ask: Ask | None = None,
-    cluster: Cluster | None = None,
-    results: Sequence[TrialResult] | None = None,
-    probed: Probed | None = None,
-    said: Sequence[Finding] = (),
-) -> Analysis:
-    """Everything that the complete trials say, and what follows for what is asked, computed anew.
-
-    `results`: the trials, where they have been read already. `probed`: for a study that has no probes of its own.
-    `said`: what else is to be said of it.
-    """
-    if results is None:
-        results = read_results(folder)
-    own = probed_in(folder, cluster)
-    return study_analysis(
-        study,
-        results,
-        source_of(folder, study, results),
-        ask=ask,
-        cluster=cluster,
-        said=(*preflight_findings_of(folder), *said),
-        probed=own if own.links or probed is None else probed,
-        recipe=recipe_of(study),
-        gpus=shipped("gpus"),
-    )
 
 
 def print_analysis(analysis: Analysis, *, folder: StudyFolder, json: bool, everything: bool = False) -> None:
@@ -84,35 +47,41 @@ def print_analysis(analysis: Analysis, *, folder: StudyFolder, json: bool, every
     else:
         width = terminal_width()
         brief = width is not None and not everything
-        print(analysis_text(analysis, folder=folder.root, width=width, brief=brief))
+        text = analysis_text(analysis, folder=folder.root, width=width, brief=brief)
+        headline, _, rest = text.partition("\n\n")  # the colour is ours; what others wrote stays guarded
+        colour = _COLOURS[analysis.verdict.answer]
+        lines = (bold(shown(line), colour) for line in headline.splitlines())
+        print("\n".join(lines), file=unguarded(sys.stdout))
+        print(f"\n{rest}")
 
 
 def analysis_text(analysis: Analysis, *, folder: Path, width: int | None = None, brief: bool = False) -> str:
     """The answer as text, for a terminal of this width where there is one; `brief`: what matters most."""
-    colour = _COLOURS[analysis.verdict.answer]
-    parts = [*(bold(line, colour) for line in fitted(verdict_text(analysis.verdict), width)), ""]
+    parts = [*fitted(verdict_text(analysis.verdict), width), ""]
     if analysis.convergence is not None and analysis.convergence.comparisons:
         parts += [*comparison_lines(analysis.convergence, width=width), ""]
     table = _table(analysis.points, width=width, brief=brief)
     parts += [table, *_strategy_lines(analysis.points)]
+    if BAR in table:
+        parts += [*fitted(f"{BAR}: {bar_legend(step_bars(analysis.points))}", width)]
     if "comm wait" in table and any(profile.exposed_s for profile in analysis.points):
         parts += [*fitted(_LEGEND, width)]
     name = shlex.quote(str(folder))
-    if outlook := list(_outlook(analysis)):
-        parts += ["", *_fitted(outlook, width)]
-    if found := largest_batch_lines(analysis):
-        parts += ["", *_fitted(found, width)]
+    if outlook := list(_outlook(analysis, width)):
+        parts += ["", *outlook]
+    for found in largest_batch_lines(analysis):
+        parts += ["", *fitted(found, width)]
     if any(forecast.fits for forecast in analysis.memory):
         parts += ["", *memory_text(analysis, most=_FORECASTS)]
     if analysis.findings:
-        parts += ["", *_fitted(_most_important(analysis, name, brief=brief), width)]
+        parts += ["", *_most_important(analysis, name, brief=brief, width=width)]
     if analysis.answers:
         parts += ["", *answer_lines(analysis, width=width)]
     parts += ["", f"Study: {folder}    again: paceline show {name}"]
     return "\n".join(parts)
 
 
-def _most_important(analysis: Analysis, folder: str, *, brief: bool) -> Iterator[str]:
+def _most_important(analysis: Analysis, folder: str, *, brief: bool, width: int | None) -> Iterator[str]:
     """All findings, or those of the first three kinds with how many kinds are left."""
     findings = analysis.findings
     kinds = list(
@@ -120,41 +89,47 @@ def _most_important(analysis: Analysis, folder: str, *, brief: bool) -> Iterator
     )
     shown = kinds[:_KINDS] if brief else kinds
     yield from finding_lines(
-        [f for kind in shown for f in findings if (f.level, f.id) == kind], folder=folder
+        [f for kind in shown for f in findings if (f.level, f.id) == kind], folder=folder, width=width
     )
     if left := len(kinds) - len(shown):
         yield f"       … and {left} more: paceline show {folder} --all"
 
 
-def _outlook(analysis: Analysis) -> Iterator[str]:
+def _outlook(analysis: Analysis, width: int | None) -> Iterator[str]:
     """What follows for workers that were not measured, in three lines; --json and the report have all of it."""
     advice = {recommendation.goal: recommendation for recommendation in analysis.recommendations}
     for rule in (r for r in analysis.recommendations if r.goal == "lr-rule"):
-        yield f"advice {rule.text} ({rule.condition})"
+        yield from _fitted(f"advice {rule.text} ({rule.condition})", width)
     if (knee := advice.get("knee")) is not None and analysis.projections:
         how = "measured" if knee.measured else "predicted, if every worker gets its own device"
-        yield f"advice {knee.sentences} ({how})"
+        yield from _fitted(f"advice {knee.sentences} ({how})", width)
     refused = [refusal for refusal in analysis.refusals if refusal.rule != "wide-interval"]
     if refused:
         counts = units.counts_text(refusal.workers for refusal in refused)
-        yield f"no prediction for {counts} workers: {refused[0].reason} [{refused[0].rule}]"
+        reason = f"{refused[0].reason} [{refused[0].rule}]"
+        yield from _fitted(f"no prediction for {counts} workers: {reason}", width)
     if (following := advice.get("next-measurement")) is not None:
-        yield f"       next: measure {following.sentences}"
+        yield from _next(f"measure {following.sentences}", width)
     elif refused:
-        yield f"       next: {refused[0].would_help}"
+        yield from _next(refused[0].would_help, width)
 
 
-def finding_lines(findings: Sequence[Finding], *, folder: str) -> Iterator[str]:
-    """Findings of one kind together, the first two in full, and what to do about them once."""
+def finding_lines(findings: Sequence[Finding], *, folder: str, width: int | None = None) -> Iterator[str]:
+    """Findings of one kind together, the first two in full, and what to do about them once.
+
+    A command to copy is left in one piece, however narrow the terminal.
+    """
     kinds = dict.fromkeys((finding.level, finding.id) for finding in findings)
     for level, kind in kinds:
         same = [finding for finding in findings if (finding.level, finding.id) == (level, kind)]
         said = _said_once(same)
-        yield from (f"{LEVELS[level]:<7}  {text} [{kind}]" for text in list(said)[:_SHOWN])
+        for text in list(said)[:_SHOWN]:
+            yield from _fitted(f"{LEVELS[level]:<7}  {text} [{kind}]", width)
         if (more := sum(list(said.values())[_SHOWN:])) > 0:
             yield f"       … and at {more} more setting{'s' if more > 1 else ''} (--json shows all)"
-        hints = dict.fromkeys(finding.hint for finding in same[:_SHOWN] if finding.hint)
-        yield from (f"       next: {_PLACE.sub(lambda _: folder, hint)}" for hint in hints)
+        hints = dict.fromkeys((f.command is None, f.following) for f in same[:_SHOWN] if f.following)
+        for words, following in hints:
+            yield from _next(filled(following, folder), width if words else None)
 
 
 def _said_once(findings: Sequence[Finding]) -> dict[str, int]:
@@ -172,13 +147,13 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(shown)}{more}"
 
 
-def _fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
-    """Lines with a mark of seven columns before them; a command to copy is left in one piece."""
-    for line in lines:
-        if line.lstrip().startswith("next: paceline "):
-            yield line
-        else:
-            yield from fitted(line, width, indent=13 if line.lstrip().startswith("next: ") else 7)
+def _fitted(line: str, width: int | None) -> Iterator[str]:
+    """A line with a mark of seven columns before it."""
+    return fitted(line, width, indent=7)
+
+
+def _next(what: str, width: int | None) -> Iterator[str]:
+    return fitted(f"       next: {what}", width, indent=13)
 
 
 def _table(points: tuple[Profile, ...], *, width: int | None, brief: bool) -> str:
@@ -186,15 +161,16 @@ def _table(points: tuple[Profile, ...], *, width: int | None, brief: bool) -> st
     distinct = len(set(labels)) > 1
     spread = any(p.point.nodes > 1 for p in points)
     worded = any(p.tokens_per_s for p in points)
+    bars = step_bars(points) if width is not None else []  # a file is searched, not looked at
     rows = [
         [
             *([label] if distinct else []),
             *([profile.point.nodes] if spread else []),
             profile.point.workers,
             profile.point.global_batch or "–",
-            units.estimate_text(profile.step_s, factor=1e3),
-            units.estimate_text(profile.throughput_per_s),
-            *([units.estimate_text(profile.tokens_per_s)] if worded else []),
+            units.rough_text(profile.step_s, factor=1e3),
+            units.rough_text(profile.throughput_per_s),
+            *([units.rough_text(profile.tokens_per_s)] if worded else []),
             "1" if _is_baseline(profile) else units.gain_text(profile.speedup),
             "100%" if _is_baseline(profile) else units.percent_text(profile.efficiency_ratio),
             _share(profile.exposed_s, profile.step_s),
@@ -202,11 +178,15 @@ def _table(points: tuple[Profile, ...], *, width: int | None, brief: bool) -> st
             units.bytes_text(profile.peak_memory_bytes.value if profile.peak_memory_bytes else None),
             profile.step_s.n if profile.step_s else 0,
             "not run" if profile.state == "cancelled" and not profile.trials else profile.state,
+            *([bars[i]] if any(bars) else []),
         ]
-        for profile, label in zip(points, labels, strict=True)
+        for i, (profile, label) in enumerate(zip(points, labels, strict=True))
     ]
     places = [*(["setting"] if distinct else []), *(["nodes"] if spread else [])]
     headers = [*places, *((*_COLUMNS[:4], "tokens/s", *_COLUMNS[4:]) if worded else _COLUMNS)]
+    headers += [BAR] if any(bars) else []
+    if points and all(profile.unit == "GPU" for profile in points):
+        headers[headers.index("workers")] = "GPUs"
     if brief:
         kept = narrowed(headers, rows, optional=_unneeded(points), width=width)
         headers, rows = [headers[i] for i in kept], [[row[i] for i in kept] for row in rows]

@@ -10,6 +10,7 @@ PLAIN = "paceline-plain"  # the name of the error handler, for stream.reconfigur
 _PLAIN_FOR = {
     "µ": "u", "±": "+-", "×": "x", "·": "*", "–": "-", "−": "-", "…": "...", "→": "->", "≥": ">=", "≤": "<=",
     "²": "^2", "✓": "yes", "✗": "no", "€": "EUR", "£": "GBP",
+    "█": "#", "▒": "=", "░": "-",
 }  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def print_plan(
             basis = "as measured so far" if results else "at least: nobody knows how long the script trains"
     say.append(f"{runs}, about {duration_text(wall_s)} and {price:.0f} device seconds {basis}; {fewer}.")
     if study.slurm is not None and todo and not inside_allocation():
-        say += filter(None, (submission_text(study, todo), time_warning(study, todo, expected_s)))
+        say += filter(None, (submission_text(study, todo, expected_s), time_warning(study, todo, expected_s)))
     if study.budget_device_s is not None:
         say.append(f"Budget: {study.budget_device_s:.0f} device seconds, {device_s(results):.0f} spent.")
     print("\n".join(say), file=file)

@@ -1,20 +1,13 @@
-"""What a study of a recipe answers to its questions, and how that is printed."""
+"""How the answers of a recipe are printed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from paceline.analysis.recipe import Recipe
 from paceline.cli.text.terminal import fitted
-from paceline.records import Analysis, Study
-from paceline.store.recipe_file import read_recipe, recipe_names
+from paceline.records import Analysis
 
-__all__ = ["answer_lines", "recipe_of"]
-
-
-def recipe_of(study: Study) -> Recipe | None:
-    """The recipe that this study belongs to; None of a study of its own, or of a recipe that does not ship any more."""
-    return read_recipe(study.recipe) if study.recipe in recipe_names() else None
+__all__ = ["answer_lines"]
 
 
 def answer_lines(analysis: Analysis, *, width: int | None) -> Iterator[str]:

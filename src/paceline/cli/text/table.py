@@ -15,16 +15,17 @@ from paceline.core.units import (
     counts_text,
     duration_range_text,
     duration_text,
-    estimate_text,
     gain_text,
     percent_text,
     range_text,
+    rough_text,
 )
 from paceline.core.words import GOALS
 from paceline.decide.sentence import verdict_text
 from paceline.measure.doubling import doublings
 from paceline.predict.observations import time_of
 from paceline.records import Analysis, Fit, Profile, Projection, Recommendation, Refusal, TimeKind
+from paceline.report.charts.series import unit_of
 from paceline.report.commands import with_commands
 
 __all__ = ["advice_text", "answers_text", "table_text"]
@@ -36,9 +37,13 @@ _UNKNOWN = "–"
 _KINDS: tuple[TimeKind, ...] = ("step", "epoch", "job", "sample")
 
 
-def table_text(analysis: Analysis, understood: Sequence[str]) -> str:
+def table_text(analysis: Analysis) -> str:
     """The whole answer."""
-    parts = [*_wrapped("Understood: " + "; ".join(understood), indent=2), ""] if understood else []
+    understood = analysis.source.get("understood")
+    parts = ["Understood:"] if understood else []
+    for column in understood if isinstance(understood, list) else ():
+        parts += _wrapped(f"  {column}", indent=4)
+    parts += [""] if understood else []
     named = analysis.source.get("time_kind", "step")
     kind: TimeKind = next((known for known in _KINDS if known == named), "step")
     parts += [*_wrapped(verdict_text(analysis.verdict)), "", _points(analysis.points, kind)]
@@ -50,9 +55,10 @@ def answers_text(analysis: Analysis) -> list[str]:
     """Everything after the points."""
     parts: list[str] = []
     if analysis.projections:
-        parts += ["", "Predicted, not measured (90% intervals):", _projections(analysis.projections)]
+        shown = _projections(analysis.projections, unit_of(analysis))
+        parts += ["", "Predicted, not measured (90% intervals):", shown]
     if analysis.refusals:
-        parts += ["", *_refusals(analysis.refusals)]
+        parts += ["", *_refusals(analysis.refusals, unit_of(analysis))]
     if memory := memory_text(analysis, most=_MOST):
         parts += ["", *memory]
     if analysis.fit is not None:
@@ -64,8 +70,7 @@ def answers_text(analysis: Analysis) -> list[str]:
         parts += ["", "Advice:", advice_text(analysis.recommendations)]
     if analysis.findings:
         parts.append("")
-        for line in finding_lines(with_commands(analysis).findings, folder="STUDY"):
-            parts += _wrapped(line, indent=7)
+        parts += finding_lines(with_commands(analysis).findings, folder="STUDY", width=_WIDTH)
     return parts
 
 
@@ -89,14 +94,14 @@ def advice_text(recommendations: Sequence[Recommendation]) -> str:
     return "\n".join(lines)
 
 
-def _refusals(refusals: Sequence[Refusal]) -> Iterator[str]:
+def _refusals(refusals: Sequence[Refusal], unit: str) -> Iterator[str]:
     """What was not projected, and what only as an order of magnitude; the same reason once."""
     groups: dict[tuple[str, str], list[Refusal]] = {}
     for refusal in refusals:
         wide = refusal.rule == "wide-interval"
         groups.setdefault((refusal.rule, "" if wide else refusal.reason), []).append(refusal)
     for (rule, reason), same in list(groups.items())[:_MOST]:
-        counts = f"{counts_text(r.workers for r in same)} workers"
+        counts = f"{counts_text(r.workers for r in same)} {unit}s"
         if rule == "wide-interval":
             text = f"unusable for {counts}: the interval is wider than 2x"
         else:
@@ -115,7 +120,7 @@ def _points(points: Sequence[Profile], kind: TimeKind) -> str:
                 str(point.workers),
                 _UNKNOWN if point.global_batch is None else str(point.global_batch),
                 _UNKNOWN if time is None else duration_text(time.value),
-                estimate_text(profile.throughput_per_s),
+                rough_text(profile.throughput_per_s),
                 gain_text(profile.speedup),
                 percent_text(profile.efficiency_ratio),
                 _per_doubling(profile, points),
@@ -124,8 +129,9 @@ def _points(points: Sequence[Profile], kind: TimeKind) -> str:
                 profile.state,
             ]
         )
-    heads = ["setting", "workers", "global batch", f"time of one {TIME_OF[kind]}", "samples/s", "speed-up",
-             "efficiency", "per doubling", "worker-s", "scaling", "state"]  # fmt: skip
+    unit = points[0].unit if points else "worker"
+    heads = ["setting", f"{unit}s", "global batch", f"time of one {TIME_OF[kind]}", "samples/s", "speed-up",
+             "efficiency", "per doubling", f"{unit}-s", "scaling", "state"]  # fmt: skip
     more = f"\n… and {len(points) - _MOST} more (--json shows all)" if len(points) > _MOST else ""
     return _table(heads, rows) + more
 
@@ -138,7 +144,7 @@ def _per_doubling(profile: Profile, points: Sequence[Profile]) -> str:
     return _UNKNOWN if gain is None else f"{gain.value:.2f}x"
 
 
-def _projections(projections: Sequence[Projection]) -> str:
+def _projections(projections: Sequence[Projection], unit: str) -> str:
     rows = [
         [
             str(p.workers),
@@ -153,7 +159,7 @@ def _projections(projections: Sequence[Projection]) -> str:
         for p in projections[:_MOST]
     ]
     what = TIME_OF[projections[0].time_kind]
-    heads = ["workers", "nodes", "batch per worker", f"time of one {what}", "speed-up", "efficiency",
+    heads = [f"{unit}s", "nodes", f"batch per {unit}", f"time of one {what}", "speed-up", "efficiency",
              "time to accuracy", "why"]  # fmt: skip
     more = f"\n… and {len(projections) - _MOST} more (--json shows all)" if len(projections) > _MOST else ""
     return _table(heads, rows) + more

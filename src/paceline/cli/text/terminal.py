@@ -76,7 +76,7 @@ def _lines(
 ) -> Iterator[str]:
     """The lines of one table, every cell set to the right."""
     for cells in (heads, ["-" * size for size in sizes], *texts):
-        yield (" " * _GAP).join(cells[i].rjust(sizes[i]) for i in part)
+        yield (" " * _GAP).join(cells[i].rjust(sizes[i]) for i in part).rstrip()
 
 
 def _parts(sizes: Sequence[int], *, first: int, width: int | None) -> list[list[int]]:

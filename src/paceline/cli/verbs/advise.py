@@ -11,9 +11,12 @@ import typer
 from paceline.analysis.json_file import analysis_data
 from paceline.cli.text.plan import print_json
 from paceline.cli.text.table import advice_text
-from paceline.cli.verbs.analyze import Price, ProbeFolder, analysis_of, ask_of, cluster_of, prices_of
+from paceline.cli.verbs.analyze import Price, ProbeFolder
+from paceline.core.units import count_range
 from paceline.decide.sentence import verdict_text
 from paceline.records import Analysis
+from paceline.source.anything import analysis_at
+from paceline.source.declared import ask_of, cluster_of, prices_of
 
 __all__ = ["advise"]
 
@@ -44,7 +47,8 @@ def advise(
     """The fastest, the cheapest, the knee, by deadline and budget, each with its condition."""
     machines = cluster_of(cluster)
     prices = replace(prices_of(price, deadline, budget, value, machines), worker_watts=watts, epochs=epochs)
-    analysis, _ = analysis_of(source, ask=ask_of(None, workers, None, prices), cluster=machines, probe=probe)
+    counts = None if workers is None else count_range(workers)
+    analysis = analysis_at(source, ask=ask_of(None, counts, None, prices), cluster=machines, probe=probe)
     if json:
         print_json(analysis_data(analysis))
         return

@@ -12,15 +12,11 @@ from tabulate import tabulate
 
 from paceline.analysis.compare import Difference, differences
 from paceline.analysis.condition import condition, violations
-from paceline.analysis.json_file import analysis_from
-from paceline.cli.text.answer import analysis_of_folder
 from paceline.cli.text.plan import print_json
-from paceline.core.errors import NothingMeasured, StudyError, ThresholdFailed
-from paceline.core.json_text import json_of
+from paceline.core.errors import NothingMeasured, ThresholdFailed
 from paceline.core.units import estimate_text, percent_text
 from paceline.records import Analysis
-from paceline.store.paths import StudyFolder
-from paceline.store.study_file import read_study
+from paceline.source.anything import analysis_at
 
 __all__ = ["check_thresholds", "compare"]
 
@@ -41,7 +37,7 @@ def compare(
     json: Annotated[bool, typer.Option("--json", help="Print the differences as JSON.")] = False,
 ) -> None:
     """Compare two studies setting by setting. "No difference shown" is an answer."""
-    before, after = _analysis_at(a), _analysis_at(b)
+    before, after = analysis_at(a), analysis_at(b)
     found = differences(before, after)
     if not found:
         raise NothingMeasured(
@@ -70,18 +66,6 @@ def check_thresholds(analysis: Analysis, texts: Sequence[str]) -> None:
                 f"{asked.text} holds: measured {value} at {where.point.id}{more}{doubt}",
                 hint="paceline show STUDY",
             )
-
-
-def _analysis_at(path: Path) -> Analysis:
-    if path.is_dir():
-        folder = StudyFolder(path)
-        return analysis_of_folder(folder, read_study(folder.study_toml))
-    try:
-        return analysis_from(json_of(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise StudyError(f"there is no study at {path}", hint="name a study folder") from None
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise StudyError(f"{path} is not an analysis: {problem}", hint="name a study folder") from problem
 
 
 def _text(found: Sequence[Difference]) -> str:

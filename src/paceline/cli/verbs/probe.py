@@ -16,7 +16,6 @@ import typer
 
 from paceline.cli.gather import JOIN_WAIT_S, Join, JoinWait, assembled, opened, say_ways
 from paceline.cli.options.probe import Asked, orders_of
-from paceline.cli.probed import brought_together
 from paceline.cli.slurm.allocation import launcher_here, nodes_seen
 from paceline.cli.slurm.options import inside_allocation
 from paceline.cli.text.answer import finding_lines
@@ -25,6 +24,7 @@ from paceline.cli.text.probe import probe_lines
 from paceline.core.errors import Interrupted, NothingMeasured, PacelineError, UsageError
 from paceline.core.json_data import plain_data
 from paceline.core.units import bytes_text, count_range, duration, duration_text
+from paceline.core.words import LEVELS
 from paceline.data import shipped
 from paceline.launch import inspection
 from paceline.launch.interpreter import interpreter, package_folder
@@ -40,6 +40,7 @@ from paceline.predict.jitter import jitter_rows
 from paceline.records import Allocation, Probe, Study, Workload
 from paceline.run.clock import SystemClock
 from paceline.run.probe import ProbeBench, ProbeOrder, run_probe
+from paceline.source.probes import brought_together
 from paceline.store.atomic import make_folder, write_json
 from paceline.store.lock import locked
 from paceline.store.paths import StudyFolder
@@ -262,10 +263,10 @@ def _judged(
     findings = preflight_findings(as_study, facts)
     for finding in findings:
         if finding.level == "void":
-            raise PacelineError(f"nothing was started: {finding.message}", hint=finding.hint)
+            raise PacelineError(f"nothing was started: {finding.message}", hint=finding.following)
         _say(
-            f"preflight {finding.level}: {finding.message}"
-            + (f"\n  try: {finding.hint}" if finding.hint else "")
+            f"{LEVELS[finding.level]}: {finding.message}"
+            + (f"\n  try: {finding.following}" if finding.following else "")
         )
     return tuple(finding.message for finding in findings if finding.level == "doubt")
 

@@ -11,12 +11,13 @@ import typer
 from paceline.analysis.json_file import analysis_data
 from paceline.cli.text.plan import print_json
 from paceline.cli.text.table import answers_text
-from paceline.cli.verbs.analyze import ProbeFolder, analysis_of, ask_of, cluster_of
-from paceline.core import units
-from paceline.core.units import percent_text
+from paceline.cli.verbs.analyze import ProbeFolder
+from paceline.core.units import bytes_of, count_range, percent_text
 from paceline.decide.recommend import Prices
 from paceline.predict.reliability import Checkpointing, failure_rate, goodput_ratio
 from paceline.predict.whatif import change_from
+from paceline.source.anything import analysis_at
+from paceline.source.declared import ask_of, cluster_of
 
 __all__ = ["project"]
 
@@ -53,10 +54,10 @@ def project(
     ] = False,
 ) -> None:
     """Project a table or a study to other worker counts; what would be a guess is refused with a reason."""
-    ask = ask_of(fit_up_to, workers, None, Prices())
-    size = units.bytes_of(device_memory) if device_memory is not None else None
+    ask = ask_of(fit_up_to, count_range(workers), None, Prices())
+    size = bytes_of(device_memory) if device_memory is not None else None
     ask = replace(ask, change=change_from(what_if or []), device_bytes=size)
-    analysis, _ = analysis_of(source, ask=ask, cluster=cluster_of(cluster), probe=probe)
+    analysis = analysis_at(source, ask=ask, cluster=cluster_of(cluster), probe=probe)
     if json:
         print_json(analysis_data(analysis))
         return

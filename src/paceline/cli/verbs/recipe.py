@@ -6,6 +6,7 @@ import os
 import sys
 import tomllib
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -74,7 +75,7 @@ def recipe(
     if action not in ("show", "run") or name is None:
         raise UsageError(
             f"{' '.join(filter(None, (action, name)))!r} is not list, show NAME or run NAME",
-            hint="paceline recipe run mnist",
+            hint=_alike(action, name),
         )
     chosen, size = read_recipe(name), _preset(preset)
     asked = _with_data(chosen.studies[size], data)
@@ -163,6 +164,18 @@ def _shown(chosen: Recipe, size: Preset, study: Study) -> str:
         f"or paceline recipe run {chosen.name} --preset {size}\n"
     )
     return f"# {chosen.title}\n# It asks:\n{asks}# Data: {chosen.data}\n{run}{study_text(study)}"
+
+
+def _alike(action: str, name: str | None) -> str:
+    """What was meant: a mistyped word, or a recipe without its verb."""
+    if action in recipe_names():
+        return f"paceline recipe run {action}"
+    if name is None and action in ("show", "run"):
+        return f"paceline recipe {action} mnist"
+    meant = get_close_matches(action, ("list", "show", "run"), n=1)
+    return (
+        " ".join(("paceline recipe", *meant, *([name] if name else []))) if meant else "paceline recipe list"
+    )
 
 
 def _preset(text: str) -> Preset:

@@ -13,14 +13,14 @@ from typing import Annotated
 import typer
 
 from paceline.analysis.cluster import price_from
-from paceline.analysis.json_file import analysis_from
 from paceline.analysis.question import Ask
 from paceline.core.errors import StudyError, UsageError
-from paceline.core.json_text import json_of
+from paceline.data import shipped
 from paceline.decide.options import planned
 from paceline.records import Analysis
 from paceline.report.charts import draw
 from paceline.report.charts.tidy import tidy_csv
+from paceline.report.handin.centre import Centre, centre_from
 from paceline.report.handin.lab_text import lab_latex, lab_markdown
 from paceline.report.handin.latex import latex_report
 from paceline.report.handin.markdown import markdown_report
@@ -28,13 +28,14 @@ from paceline.report.handin.proposal import proposal_latex, proposal_text
 from paceline.report.handin.text import text_report
 from paceline.report.page import page
 from paceline.report.sections import sections
+from paceline.source.anything import analysis_at
 from paceline.store.atomic import make_folder, write_bytes, write_text
 from paceline.store.paths import StudyFolder
-from paceline.store.study_file import read_study
 
-__all__ = ["read_analysis", "report", "report_beside"]
+__all__ = ["report", "report_beside"]
 
 _PAGE = "report.html"
+_FORMS = {"--lab": lab_markdown, "--lab --latex": lab_latex}
 Studies = Sequence[tuple[str, Analysis]]
 
 
@@ -59,6 +60,14 @@ def report(
     proposal: Annotated[
         bool, typer.Option("--proposal", help="Print half a page for a proposal (text, or with --latex).")
     ] = False,
+    centre: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="CENTRE",
+            help="With what this centre asks: access, nersc, csc, juelich, eurohpc.",
+        ),
+    ] = None,
     samples: Annotated[
         float | None, typer.Option(min=1, help="Resources for so many samples (epochs x data set).")
     ] = None,
@@ -67,7 +76,7 @@ def report(
     ] = None,
     trainings: Annotated[int, typer.Option(min=1, help="Resources for so many trainings.")] = 1,
     price: Annotated[
-        str | None, typer.Option(help="What a device or node costs: 2.5/gpu-h, EUR 40/node-h.")
+        str | None, typer.Option(help="What a worker or node costs: EUR 2.5/gpu-h, 0.04/worker-h, 40/node-h.")
     ] = None,
 ) -> None:
     """Render one page that needs nothing else, or Markdown, LaTeX, CSV, text and figures for a paper.
@@ -79,8 +88,9 @@ def report(
     asked = [name for name, on in _forms(markdown, latex, csv, text).items() if on]
     if lab:
         asked = _lab_form(asked)
-    if proposal:
+    if proposal or centre is not None:
         asked = _proposal_form(asked)
+    wishes = None if centre is None else _centre(centre)
     if len(asked) > 1:
         raise UsageError(
             f"{' and '.join(asked)} cannot both go to the output", hint=f"{asked[0]} > FILE, then the other"
@@ -88,7 +98,7 @@ def report(
     if samples is not None and epochs is not None:
         raise UsageError("--samples and --epochs both say how long a training is", hint="give one of them")
     ask = Ask() if price is None else Ask(prices=price_from(price))
-    found = [(source, _analysis_at(source, ask)) for source in sources]
+    found = [(source, analysis_at(source, ask=ask)) for source in sources]
     if samples is not None or epochs is not None or trainings > 1:
         plan = partial(_with_plan, samples=samples, epochs=epochs, trainings=trainings)
         found = [(source, plan(source, analysis)) for source, analysis in found]
@@ -96,7 +106,7 @@ def report(
     if figures is not None:
         write_figures(studies, figures)
     if asked:
-        print(_printed(asked[0], studies, figures), end="")
+        print(_printed(asked[0], studies, figures, wishes), end="")
     if html is not None or not (asked or figures):
         where = html or _beside(sources)
         write_text(where, page(studies))
@@ -160,57 +170,36 @@ def _forms(markdown: bool, latex: bool, csv: bool, text: bool) -> dict[str, bool
     return {"--markdown": markdown, "--latex": latex, "--csv": csv, "--text": text}
 
 
-def _printed(form: str, studies: Studies, figures: Path | None) -> str:
+def _centre(name: str) -> Centre:
+    """What the centre of this name asks for."""
+    known = shipped("centres")
+    if name not in known:
+        raise UsageError(
+            f"--for {name!r} is no centre that is known",
+            hint=f"one of {', '.join(known)}; or --proposal alone",
+        )
+    return centre_from(known[name])
+
+
+def _printed(form: str, studies: Studies, figures: Path | None, centre: Centre | None) -> str:
     if form == "--csv":
         return tidy_csv(studies)
     if form == "--markdown":
         return "\n".join(markdown_report(analysis) for _, analysis in studies)
     if form == "--proposal":
-        return "\n\n".join(proposal_text(analysis) for _, analysis in studies)
+        return "\n\n".join(proposal_text(analysis, centre=centre) for _, analysis in studies)
     if form == "--text":
         return "\n\n".join(text_report(analysis) for _, analysis in studies)
     folders = [
         None if figures is None else f"{figures}/study-{i}" if len(studies) > 1 else str(figures)
         for i in range(1, len(studies) + 1)
     ]
-    forms = {"--lab": lab_markdown, "--lab --latex": lab_latex, "--proposal --latex": proposal_latex}
-    render = forms.get(form, latex_report)
     return "\n".join(
-        render(analysis, figures=folder) for (_, analysis), folder in zip(studies, folders, strict=True)
+        proposal_latex(analysis, figures=folder, centre=centre)
+        if form == "--proposal --latex"
+        else _FORMS.get(form, latex_report)(analysis, figures=folder)
+        for (_, analysis), folder in zip(studies, folders, strict=True)
     )
-
-
-def _analysis_at(path: Path, ask: Ask) -> Analysis:
-    if (path / "study.toml").exists():
-        from paceline.cli.text.answer import analysis_of_folder
-
-        folder = StudyFolder(path)
-        return analysis_of_folder(folder, read_study(folder.study_toml), ask=ask)
-    if path.is_dir() and not (path / "analysis.json").exists():
-        raise StudyError(
-            f"there is no study at {path}", hint="name a study folder, an analysis.json or a table"
-        )
-    if path.is_dir() or path.suffix == ".json":
-        if ask != Ask():
-            raise UsageError(
-                f"{path} holds answers without a price",
-                hint="name the study or the table that they come from",
-            )
-        return read_analysis(path / "analysis.json" if path.is_dir() else path)
-    from paceline.cli.verbs.analyze import analysis_of
-
-    return analysis_of(path, ask=ask, cluster=None)[0]
-
-
-def read_analysis(path: Path) -> Analysis:
-    """The Analysis in this file."""
-    try:
-        data = json_of(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise StudyError(f"{path} cannot be read: {problem}", hint="name a study folder") from None
-    if not isinstance(data, dict):
-        raise StudyError(f"{path} is not an analysis", hint="name a study folder")
-    return analysis_from(data)
 
 
 def named(found: Sequence[tuple[Path, Analysis]]) -> Studies:

@@ -13,13 +13,15 @@ from typing import Annotated
 import typer
 
 from paceline import __version__
-from paceline.cli.text.answer import analysis_of_folder
-from paceline.cli.verbs.report import read_analysis
+from paceline.cli.measure import terminated_like_interrupted
 from paceline.core.errors import PacelineError, StudyError, UsageError
 from paceline.records import Analysis, Finding, Reason, TrialResult, Verdict
 from paceline.report.charts import draw
 from paceline.report.page import page
 from paceline.serve.folders import confined, studies_under
+from paceline.serve.standing import is_running
+from paceline.source.anything import read_analysis
+from paceline.source.study import analysis_of_folder
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import read_study
 from paceline.store.trial_files import read_result
@@ -62,7 +64,8 @@ def serve(
     )
     print(_greeting(folder, host, taken, token), flush=True)
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        with terminated_like_interrupted():  # else what the renderers share would be left, with a warning
+            uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:
         print("Ended.", file=sys.stderr)
 
@@ -78,7 +81,7 @@ def kept_page(root: Path, study: Path) -> str | None:
     if not confined(study / "analysis.json", root):
         return None
     try:
-        return page([("", read_analysis(study / "analysis.json"))])
+        return page([("", read_analysis(study / "analysis.json"))], so_far=is_running(study))
     except StudyError:
         return None
 
@@ -91,7 +94,7 @@ def fresh_page(root: Path, study: Path) -> str:
         hint = f" {problem.hint}." if problem.hint else ""
         nothing = Reason("nothing-measured", f"Nothing can be shown yet: {problem.message}.{hint}")
         analysis = Analysis(Verdict("no_answer", reasons=(nothing,)), (), ())
-    return page([("", analysis)])
+    return page([("", analysis)], so_far=is_running(study))
 
 
 def _fresh(root: Path, study: Path) -> Analysis:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from paceline.cli.measure import refuse_no_answer
-from paceline.cli.text.answer import analysis_of_folder, print_analysis
+from paceline.cli.text.answer import print_analysis
 from paceline.cli.text.plan import print_json
 from paceline.cli.verbs.compare import check_thresholds
 from paceline.core.errors import StudyError
@@ -18,6 +18,7 @@ from paceline.plan.trials import plan_study
 from paceline.records import TrialResult
 from paceline.run.missing import missing
 from paceline.run.slurm import standing_text
+from paceline.source.study import analysis_of_folder
 from paceline.store.paths import StudyFolder
 from paceline.store.study_file import newest_study, read_study
 from paceline.store.trial_files import read_results

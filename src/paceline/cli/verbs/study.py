@@ -17,10 +17,12 @@ from paceline.cli.text.plan import print_json, print_plan, whole_command
 from paceline.core import units
 from paceline.launch.command import threads_per_worker
 from paceline.plan.trials import plan_study
+from paceline.records import Plan, Study
 from paceline.run.find_batch import first_plan
+from paceline.run.trial import Bench
 from paceline.store.trial_files import read_results
 
-__all__ = ["FOLDED", "SECTIONS", "plan", "study"]
+__all__ = ["FOLDED", "SECTIONS", "plan", "prepared", "study"]
 
 
 @with_options_of(StudyOptions)
@@ -42,15 +44,18 @@ def plan(options: PlanOptions) -> None:
     _study(StudyOptions(**vars(options), dry_run=True))
 
 
-def _study(options: StudyOptions) -> None:
-    folder, wanted = asked_study(options)
+def prepared(wanted: Study) -> tuple[Study, Plan, Bench]:
+    """The Study with its threads, what it means, and what its trials are run with."""
     count = threads_per_worker(wanted, environment=os.environ, cores=cores_for(wanted))
     if wanted.slurm is None:
         wanted = replace(wanted, threads=count)
-    bench, trials = (
-        bench_of(wanted, threads=count),
-        first_plan(wanted) if wanted.find_batch else plan_study(wanted),
-    )
+    plan = first_plan(wanted) if wanted.find_batch else plan_study(wanted)
+    return wanted, plan, bench_of(wanted, threads=count)
+
+
+def _study(options: StudyOptions) -> None:
+    folder, wanted = asked_study(options)
+    wanted, trials, bench = prepared(wanted)
     if options.dry_run and options.emit is None and options.json:
         print_json(asdict(trials))
         return

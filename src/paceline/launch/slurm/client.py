@@ -37,6 +37,11 @@ _CALL_S = 60.0
 _NEEDED = ("sbatch", "scontrol", "squeue")  # to hand a job in, and to hear of it
 _ABSENT = 127  # a shell's exit code for a command that it does not find
 _LATER = "ask again in a minute"
+_NO_CONTROLLER = re.compile(
+    r"unable to contact slurm controller|could not establish a configuration|resolve_ctls|fetch_config|"
+    r"connection (?:refused|timed out)",
+    re.IGNORECASE,
+)
 
 
 class SlurmSilent(PacelineError):
@@ -64,6 +69,8 @@ def lacking() -> tuple[str, ...]:
 def submit(script: Path) -> Submitted:
     """Hand a script to sbatch."""
     done = _call("sbatch", "--parsable", str(script))
+    if done.returncode and _NO_CONTROLLER.search(done.stderr):
+        raise _silent("sbatch", done)
     if done.returncode:
         raise UsageError(f"sbatch does not take {script}: {_said(done)}", hint=refusal_hint(_said(done)))
     job = job_of_sbatch(done.stdout)
@@ -82,7 +89,7 @@ def job_state(job_id: str) -> JobState:
     if job is not None:
         return job
     if not re.search("invalid job id|not found", shown.stderr + shown.stdout, re.IGNORECASE):
-        raise SlurmSilent(f"scontrol show job {job_id}: {_said(shown)}", hint=_LATER)
+        raise _silent(f"scontrol show job {job_id}", shown)
     for source in ([], ["--completion"]):
         told = _call(
             "sacct", *source, "-n", "-P", "-j", job_id, "-o", "JobID,State,ExitCode,Elapsed,Timelimit"
@@ -99,7 +106,7 @@ def job_named(name: str) -> str | None:
         "squeue", "--me", "--noheader", "--name", name, "--format", "%F"
     )  # of an array the array's
     if listed.returncode:
-        raise SlurmSilent(f"squeue: {_said(listed)}", hint=_LATER)
+        raise _silent("squeue", listed)
     return max((line.strip() for line in listed.stdout.splitlines() if line.strip()), key=int, default=None)
 
 
@@ -149,6 +156,16 @@ def _call(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(words, _ABSENT, "", f"{words[0]} is not in PATH")
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(words, 124, "", f"no answer within {_CALL_S:.0f} s")
+
+
+def _silent(what: str, done: subprocess.CompletedProcess[str]) -> SlurmSilent:
+    """Why there is no answer, in one plain line where it is that nobody is there to give one."""
+    if _NO_CONTROLLER.search(done.stderr):
+        return SlurmSilent(
+            "no Slurm controller can be reached from this machine",
+            hint="run it on a login node of the cluster, or --emit sbatch here and submit the script there",
+        )
+    return SlurmSilent(f"{what}: {_said(done)}", hint=_LATER)
 
 
 def _said(done: subprocess.CompletedProcess[str]) -> str:

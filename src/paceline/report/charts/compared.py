@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from paceline.core.units import estimate_text, percent_text
+from paceline.core.units import estimate_text, percent_text, rough_text
 from paceline.records import Analysis, Estimate, Profile, series_names
 from paceline.report.charts.dots import Dot, cut_off, dots_chart, first_lines
 from paceline.report.charts.theme import whole, worker_axis
@@ -34,7 +34,7 @@ def compared_section(studies: Sequence[tuple[str, Analysis]]) -> Section:
         (
             line,
             str(profile.point.workers),
-            estimate_text(profile.throughput_per_s),
+            rough_text(profile.throughput_per_s),
             *speedup_cells(profile),
             profile.state,
         )

@@ -17,6 +17,7 @@ from paceline.report.document import Figure, Spec
 __all__ = ["grid_figures"]
 
 _PALE, _FAILED = "#e8f1f8", "#f5d5c0"  # both light enough for dark text, on a dark page too
+_ALIKE = 0.9  # of the largest value
 _MOST_CELLS = 400  # nobody reads more; the table has them
 
 
@@ -134,7 +135,7 @@ def _spec(rows: Sequence[dict[str, object]], x: _Axis, y: _Axis) -> Spec:
     shade: Spec = {
         "field": "value",
         "type": "quantitative",
-        "scale": {"range": [_PALE, SKY], "zero": True},  # else 371 beside 375 would look like 0 beside all
+        "scale": {"range": [_PALE, SKY], "zero": _alike(rows)},
         "legend": None,
     }
     down = "descending" if all(isinstance(row["y"], int) for row in rows) else None
@@ -153,6 +154,12 @@ def _spec(rows: Sequence[dict[str, object]], x: _Axis, y: _Axis) -> Spec:
     ]
     spec: Spec = {"width": {"step": 84}, "height": {"step": 40}, "data": {"values": list(rows)}}
     return {**spec, "encoding": encoding, "layer": layers}
+
+
+def _alike(rows: Sequence[dict[str, object]]) -> bool:
+    """Whether values differ by less than a tenth: shades from the least of them would show 371 beside 375 as all."""
+    values = [abs(float(str(row["value"]))) for row in rows if row["value"] is not None]
+    return min(values, default=0.0) >= _ALIKE * max(values, default=0.0)
 
 
 def _number(quantity: Estimate) -> str:

@@ -10,7 +10,7 @@ from paceline.report.charts.dots import Dot, cut_off, dots_chart, first_lines, s
 from paceline.report.charts.theme import BYTES_LABEL, VERMILLION, whole, worker_axis
 from paceline.report.document import Figure, Spec
 
-__all__ = ["accuracy_figure", "bus_figure", "memory_figure"]
+__all__ = ["accuracy_figure", "against_workers", "bus_figure", "memory_figure"]
 
 _WIDTH, _HEIGHT = 430, 240
 
@@ -19,7 +19,7 @@ def bus_figure(analysis: Analysis) -> Figure | None:
     """Bus bandwidth against workers."""
     seen = [p for p in analysis.points if p.bus_bytes_per_s is not None]
     caption = "Bus bandwidth (bytes per second) of all-reduce against workers, with 90% intervals over runs."
-    return _against_workers(
+    return against_workers(
         "bus", "Bus bandwidth", caption, seen, lambda p: p.bus_bytes_per_s, "bus bandwidth", rate_text
     )
 
@@ -31,7 +31,7 @@ def memory_figure(analysis: Analysis) -> Figure | None:
     caption = "Peak memory of the fullest worker, with 90% intervals over runs."
     if full:
         caption += " Crosses: ran out of memory."
-    return _against_workers(
+    return against_workers(
         "memory", "Peak memory", caption, seen, lambda p: p.peak_memory_bytes, "peak memory", bytes_text, full
     )
 
@@ -40,12 +40,12 @@ def accuracy_figure(analysis: Analysis) -> Figure | None:
     """Final accuracy against workers, where the measurements have it."""
     seen = [p for p in analysis.points if p.accuracy is not None]
     caption = "Accuracy (percent) against workers (count, doubling scale). Circles: measured."
-    return _against_workers(
+    return against_workers(
         "accuracy", "Accuracy", caption, seen, lambda p: p.accuracy, "accuracy", percent_text
     )
 
 
-def _against_workers(
+def against_workers(
     name: str,
     title: str,
     caption: str,
@@ -55,6 +55,7 @@ def _against_workers(
     label: Callable[[float], str],
     failed: Sequence[Profile] = (),
 ) -> Figure | None:
+    """One quantity of these settings, line by line; None where it would say nothing."""
     names = series_names([p.point for p in seen])
     dots = [
         Dot(names[p.point], p.point.workers, value)
@@ -93,7 +94,7 @@ def _against_workers(
         "scale": {"domain": [0, top], "nice": False},
         "axis": {"tickCount": 5, **({"format": ".0%"} if percent else {"labelExpr": BYTES_LABEL})},
     }
-    if axis == "bus bandwidth":
+    if label is rate_text:
         y = {**y, "axis": {"tickCount": 5, "labelExpr": BYTES_LABEL + " + '/s'"}}
     encoding: Spec = {"x": worker_axis(counts), "y": y}
     spec: Spec = {"width": _WIDTH, "height": _HEIGHT, "encoding": encoding, "layer": layers}

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2, sqrt
 
-from paceline.core.units import counts_text, estimate_text, is_wide, percent_text
+from paceline.core.units import counts_text, estimate_text, is_wide, percent_text, workers_text
 from paceline.records import Analysis, Profile, Scaling
 from paceline.report.charts.dots import Dot, continued, cut_off, diamonds, dots_chart, first_lines, line_names
 from paceline.report.charts.fit_layers import fit_layers
-from paceline.report.charts.series import lines, projected_lines, scalings, told_line
+from paceline.report.charts.series import lines, projected_lines, scalings, told_line, unit_of
 from paceline.report.charts.theme import GRID, INK, MUTED, whole, worker_axis
 from paceline.report.document import Figure, Spec
 
@@ -83,8 +83,8 @@ def _speedup(analysis: Analysis, mode: Scaling) -> Figure:
     return Figure(
         f"speedup-{mode}",
         title,
-        f"Speed-up against workers, both doubling, relative to {_bases_text(bases)}.",
-        _chart(layers, frame, axis, title),
+        f"Speed-up against {unit_of(analysis)}s, both doubling, relative to {_bases_text(bases, unit_of(analysis))}.",
+        _chart(layers, frame, axis, title, unit_of(analysis)),
         how=how + cut_off(measured, frame.low, frame.high) + left,
     )
 
@@ -116,8 +116,8 @@ def _efficiency(analysis: Analysis, mode: Scaling) -> Figure | None:
     return Figure(
         f"efficiency-{mode}",
         title,
-        "Efficiency (speed-up per worker, percent) against workers.",
-        _chart(layers, frame, axis, title),
+        f"Efficiency (speed-up per {unit_of(analysis)}, percent) against {unit_of(analysis)}s.",
+        _chart(layers, frame, axis, title, unit_of(analysis)),
         how=how + cut_off(measured, frame.low, frame.high) + left,
     )
 
@@ -183,9 +183,9 @@ def _refused(frame: _Frame, analysis: Analysis, shown: Sequence[Dot]) -> list[Sp
     ]
 
 
-def _chart(layers: Sequence[Spec], frame: _Frame, axis: Spec, title: str) -> Spec:
+def _chart(layers: Sequence[Spec], frame: _Frame, axis: Spec, title: str, unit: str) -> Spec:
     y: Spec = {"field": "value", "type": "quantitative", **axis}
-    encoding: Spec = {"x": worker_axis(frame.counts), "y": y}
+    encoding: Spec = {"x": worker_axis(frame.counts, unit), "y": y}
     spec: Spec = {"width": _WIDTH, "height": _HEIGHT, "encoding": encoding, "layer": list(layers)}
     return whole(spec, description=title)
 
@@ -224,10 +224,10 @@ def _base(own: Sequence[Profile]) -> int:
     return min(profile.point.workers for profile in own)
 
 
-def _bases_text(bases: Sequence[int]) -> str:
+def _bases_text(bases: Sequence[int], unit: str) -> str:
     if len(bases) > 1:
-        return f"{' or '.join(str(base) for base in bases)} workers, each line to its own baseline"
-    return f"{bases[0]} worker{'' if bases[0] == 1 else 's'}"
+        return f"{' or '.join(str(base) for base in bases)} {unit}s, each line to its own baseline"
+    return workers_text(bases[0], unit)
 
 
 def _counts(analysis: Analysis, shown: Sequence[Dot], bases: Sequence[int]) -> tuple[int, ...]:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paceline.records import Analysis, Point, Profile, Projection, Scaling, series_names
+from paceline.core.units import workers_text
+from paceline.records import Analysis, Profile, Projection, Scaling, series_names
 
-__all__ = ["lines", "projected_lines", "scalings", "short_name", "told_line"]
+__all__ = ["lines", "projected_lines", "scalings", "short_name", "told_line", "unit_of"]
 
 
-def short_name(point: Point, name: str, *, alone: bool) -> str:
+def short_name(profile: Profile, name: str, *, alone: bool) -> str:
     """One setting in a few words: `2 workers`, and its line's name where there are several lines."""
-    count = f"{point.workers} worker{'' if point.workers == 1 else 's'}"
+    count = workers_text(profile.point.workers, profile.unit)
     return count if alone else f"{count}, {name}"
+
+
+def unit_of(analysis: Analysis) -> str:
+    """What a worker is called: GPU where every one of them is."""
+    return "GPU" if analysis.points and all(p.unit == "GPU" for p in analysis.points) else "worker"
 
 
 def scalings(analysis: Analysis) -> tuple[Scaling, ...]:

@@ -47,7 +47,7 @@ def split_figure(analysis: Analysis, *, only: Sequence[str] | None = None) -> Fi
     alone = len(set(names.values())) == 1
     unsound = {p.point.id for p in shown if _contradicts(analysis, p)}
     bars = {
-        p.point.id: short_name(p.point, names[p.point], alone=alone) + " (?)" * (p.point.id in unsound)
+        p.point.id: short_name(p, names[p.point], alone=alone) + " (?)" * (p.point.id in unsound)
         for p in shown
     }
     rows = [row for p in shown for row in _parts(p, bars[p.point.id], factor)]

@@ -42,7 +42,13 @@ BYTES_LABEL = f"datum.value === 0 ? '0' : {_SHORT} + 'B'"
 
 def whole(spec: Spec, *, description: str) -> Spec:
     """A complete specification: the chart with its description and our looks."""
-    return {"$schema": _SCHEMA, "description": visible(description), **_visible(spec), "config": _CONFIG}
+    return {
+        "$schema": _SCHEMA,
+        "description": visible(description),
+        "padding": _PADDING,
+        **_visible(spec),
+        "config": _CONFIG,
+    }
 
 
 def _visible(spec: Spec) -> Spec:
@@ -59,7 +65,7 @@ def _visible(spec: Spec) -> Spec:
     return {key: clean(value) for key, value in spec.items()}
 
 
-def worker_axis(counts: Sequence[int]) -> Spec:
+def worker_axis(counts: Sequence[int], unit: str = "worker") -> Spec:
     """Workers on a doubling scale, with a tick at every count, or at powers of two where there are many."""
     low, high = min(counts), max(counts)
     ticks = sorted(set(counts))
@@ -68,7 +74,7 @@ def worker_axis(counts: Sequence[int]) -> Spec:
     return {
         "field": "workers",
         "type": "quantitative",
-        "title": "workers",
+        "title": f"{unit}s",
         "scale": {"type": "log", "base": 2, "domain": [low / 1.12, high * 1.12], "nice": False},
         "axis": {"values": ticks, "format": "d", "grid": False},
     }
@@ -99,6 +105,12 @@ def toggled(field: str) -> tuple[Spec, Spec]:
     return parameter, {"condition": {"param": "shown", "value": 1}, "value": 0.12}
 
 
+_PADDING = {
+    "left": 5,
+    "top": 5,
+    "right": 16,
+    "bottom": 5,
+}  # fonts elsewhere may be wider than those drawn with
 _CONFIG: Spec = {
     "background": None,
     "font": _FONT,

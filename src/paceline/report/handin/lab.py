@@ -1,57 +1,26 @@
 """The skeleton of a lab report: question, setup, results with the formulas filled with the student's own numbers,
 and what to discuss. What it measures is written; what it means is left to the student, where a line says so.
-
-    speed-up     S(N) = T(1) / T(N) of the same work = throughput(N) / throughput(1)
-    efficiency   E(N) = S(N) / (N / workers of the Baseline)
-    step         T = compute + waiting for the slowest + network
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
-from paceline.core.units import bytes_text, estimate_text, gain_text, percent_text, rate_text
+from paceline.core.units import estimate_text, gain_text, is_unusable, workers_text
 from paceline.decide.sentence import verdict_text
-from paceline.records import Analysis, Estimate, Profile
-from paceline.report.charts.series import lines, scalings
-from paceline.report.charts.steps import time_unit
+from paceline.records import Analysis
+from paceline.report.charts.series import lines, scalings, unit_of
 from paceline.report.document import Figure, Table
+from paceline.report.handin.blocks import Blank, Block, Heading, Sentence
+from paceline.report.handin.lab_formulas import bandwidth_formulas, speedup_formulas, step_formula
 from paceline.report.handin.performance import performance
 from paceline.report.sections import sections, title
-from paceline.report.tables.measured import scaling_table, split_table
+from paceline.report.tables.matrix import matrix_table
 
-__all__ = ["Blank", "Block", "Formula", "Heading", "Sentence", "lab_blocks"]
+__all__ = ["lab_blocks"]
 
-
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """A section of the lab report."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """Something that is known."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Formula:
-    """One quantity with the student's numbers, as TeX: symbol = rule = numbers = result."""
-
-    tex: str
-
-
-@dataclass(frozen=True, slots=True)
-class Blank:
-    """A question to the student."""
-
-    question: str
-
-
-Block = Heading | Sentence | Formula | Blank | Table | Figure
+_SETUP = ("Problem", "Machine", "Precision and I/O", "Method")
+_MOST_DOUBTS = 6
 
 
 def lab_blocks(analysis: Analysis) -> tuple[Block, ...]:
@@ -64,6 +33,8 @@ def lab_blocks(analysis: Analysis) -> tuple[Block, ...]:
         *_step(analysis),
         *_exchange(analysis),
         *_accuracy(analysis),
+        *_prediction(analysis),
+        *_asked(analysis),
         *_discussion(analysis),
     )
 
@@ -71,7 +42,9 @@ def lab_blocks(analysis: Analysis) -> tuple[Block, ...]:
 def _question(analysis: Analysis) -> list[Block]:
     return [
         Heading("Question"),
-        Sentence(f"How much faster does {title(analysis)} become with more workers, and what limits it?"),
+        Sentence(
+            f"How much faster does {title(analysis)} become with more {unit_of(analysis)}s, and what limits it?"
+        ),
         Blank("What did you expect before you measured, and why?"),
     ]
 
@@ -80,7 +53,7 @@ def _setup(analysis: Analysis) -> list[Block]:
     known = [
         Sentence(f"{paragraph.title}: {paragraph.text}")
         for paragraph in performance(analysis)
-        if paragraph.title in ("Problem", "Machine", "Precision and I/O", "Method")
+        if paragraph.title in _SETUP
     ]
     return [
         Heading("Setup"),
@@ -91,126 +64,34 @@ def _setup(analysis: Analysis) -> list[Block]:
 
 def _speedups(analysis: Analysis) -> list[Block]:
     found: list[Block] = []
-    table = scaling_table(analysis)
-    if table is not None:
-        found.append(table)
-    found += [
-        figure
-        for section in sections(analysis)
-        if section.id == "scaling"
-        for figure in section.figures
-        if figure.id.startswith("speedup")
-    ]
+    matrix = matrix_table(analysis)
+    if matrix is not None:
+        found.append(matrix)
+    found += _tables(analysis, "scaling")
+    found += _figures(analysis, "grids", "scaling")
     for mode in scalings(analysis):
         for name, own in lines(analysis, mode).items():
-            found += _speedup(name, own)
+            found += speedup_formulas(name, own)
     return found
 
 
-def _speedup(name: str, own: list[Profile]) -> list[Block]:
-    """Speed-up and efficiency of one line, count by count, against its first point."""
-    base = own[0]
-    what = (
-        "X is the throughput in samples per second"
-        if base.throughput_per_s
-        else "T is the time of the same work"
-    )
-    first_words = f"Speed-up S and efficiency E ({name}), relative to {_workers(base.point.workers)}"
-    shown: list[Block] = [Sentence(f"{first_words}; {what}:")]
-    for profile in own[1:]:
-        n, first = profile.point.workers, base.point.workers
-        if profile.speedup is None:
-            continue
-        rule, numbers = _ratio(base, profile)
-        shown.append(Formula(rf"S({n}) = {rule} = {numbers} = {_value(profile.speedup)}"))
-        if profile.efficiency_ratio is not None:
-            percent = percent_text(profile.efficiency_ratio.value).replace("%", r"\,\%")
-            more = f"{n}/{first}" if first > 1 else str(n)
-            shown.append(
-                Formula(
-                    rf"E({n}) = \frac{{S({n})}}{{{more}}} = \frac{{{_value(profile.speedup)}}}{{{more}}} = {percent}"
-                )
-            )
-    last = own[-1]
-    if last.speedup is not None and base.point.workers == 1 and last.point.workers > 1:
-        n = last.point.workers
-        shown += [
-            Sentence(
-                "If a part s of the work stays serial (Amdahl), S(N) = 1 / (s + (1 - s)/N). From your largest count:"
-            ),
-            Formula(
-                rf"s = \frac{{1/S({n}) - 1/{n}}}{{1 - 1/{n}}} = "
-                rf"\frac{{1/{_value(last.speedup)} - 1/{n}}}{{1 - 1/{n}}} = \;?"
-            ),
-            Blank("How large is s, and what speed-up would it allow with very many workers?"),
-        ]
-    return shown
-
-
-def _ratio(base: Profile, profile: Profile) -> tuple[str, str]:
-    """The rule that gives the speed-up, and the numbers in it."""
-    n, first = profile.point.workers, base.point.workers
-    if base.throughput_per_s and profile.throughput_per_s:
-        rule = rf"\frac{{X({n})}}{{X({first})}}"
-        return rule, rf"\frac{{{_value(profile.throughput_per_s)}}}{{{_value(base.throughput_per_s)}}}"
-    before, after = (
-        base.job_s or base.epoch_s or base.step_s,
-        profile.job_s or profile.epoch_s or profile.step_s,
-    )
-    rule = rf"\frac{{T({first})}}{{T({n})}}"
-    if before is None or after is None:
-        return rule, rule
-    if profile.point.scaling == "weak" and not (
-        base.job_s or base.epoch_s
-    ):  # a step at n workers does more work
-        more = rf"\frac{{{n}}}{{{first}}} \cdot "
-        return more + rule, more + rf"\frac{{{_value(before)}}}{{{_value(after)}}}"
-    return rule, rf"\frac{{{_value(before)}}}{{{_value(after)}}}"
-
-
 def _step(analysis: Analysis) -> list[Block]:
-    table = split_table(analysis)
+    """Compute against communication: as measured, or as a table states it."""
+    tables = [table for table in _tables(analysis, "step") if table.id in ("split", "stated")]
     split = [p for p in analysis.points if p.compute_s and p.straggle_s and p.wire_s and p.step_s]
-    if table is None or not split:
+    if not tables:
         return []
-    most = max(split, key=lambda p: p.point.workers)
-    parts = (most.compute_s, most.straggle_s, most.wire_s, most.step_s)
-    factor, unit = time_unit([part.value for part in parts if part])
-    numbers = [_value(part, factor) for part in parts if part]
-    tex = (
-        r"T = T_\mathrm{compute} + T_\mathrm{slowest} + T_\mathrm{network} = "
-        rf"{' + '.join(numbers[:3])} \approx {numbers[3]}\ \mathrm{{{unit.replace('µ', 'u')}}}"
-    )
-    return [
-        table,
-        Sentence(
-            f"One step at {_workers(most.point.workers)}; each part is a median, so the sum need not be exact:"
-        ),
-        Formula(tex),
-        Blank("Which part grows with the workers, and why that one?"),
-    ]
+    formula = step_formula(max(split, key=lambda p: p.point.workers)) if split else []
+    figures = [figure for figure in _figures(analysis, "step") if figure.id in ("split", "stated")]
+    return [*tables, *figures, *formula, Blank("Which part grows with the workers, and why that one?")]
 
 
 def _exchange(analysis: Analysis) -> list[Block]:
-    sent = [
-        p for p in analysis.points if p.bus_bytes_per_s and p.exchanged_bytes_per_step and p.point.workers > 1
-    ]
-    if not sent:
-        return []
-    most = max(sent, key=lambda p: p.point.workers)
-    n, size, rate = most.point.workers, most.exchanged_bytes_per_step, most.bus_bytes_per_s
-    if size is None or rate is None:
-        return []
-    moved = rf"\mathrm{{{bytes_text(size.value).replace(' ', '~')}}}"
-    told = f"Every worker communicates {bytes_text(size.value)} in a step at {_workers(n)}."
+    """Bandwidth, and its share of the link."""
     return [
-        Sentence(told),
-        Formula(
-            rf"B_\mathrm{{bus}} = \frac{{2(n-1)}}{{n}} \cdot \frac{{\mathrm{{bytes}}}}{{t}} = "
-            rf"\frac{{2 \cdot {n - 1}}}{{{n}}} \cdot \frac{{{moved}}}{{t}} = "
-            rf"\mathrm{{{rate_text(rate.value).replace(' ', '~')}}}"
-        ),
-        Blank("How does this compare with the rate of the link between your workers?"),
+        *_figures(analysis, "exchange"),
+        *(table for table in _tables(analysis, "exchange") if table.id != "devices"),
+        *bandwidth_formulas(analysis),
     ]
 
 
@@ -225,7 +106,7 @@ def _accuracy(analysis: Analysis) -> list[Block]:
         shown.append(
             Sentence("Accuracy was still rising at the last epoch: train longer to see where it is stable.")
         )
-    shown += [table for section in sections(analysis) if section.id == "accuracy" for table in section.tables]
+    shown += [*_figures(analysis, "accuracy"), *_tables(analysis, "accuracy")]
     if shown:
         shown.append(
             Blank("Did more workers change the accuracy? Is the difference larger than that between seeds?")
@@ -233,31 +114,47 @@ def _accuracy(analysis: Analysis) -> list[Block]:
     return shown
 
 
-def _discussion(analysis: Analysis) -> list[Block]:
-    doubts = [finding for finding in analysis.findings if finding.level != "note"]
-    asked: list[Block] = [Heading("Discussion"), Sentence(verdict_text(analysis.verdict))]
-    asked.append(Blank("Does this agree with what you expected? Where not, what explains it?"))
-    asked += [Blank(f"{finding.text}. What does this mean for your results?") for finding in doubts[:6]]
-    for projection in analysis.projections[:1]:
-        speedup = gain_text(projection.speedup)
-        asked.append(
-            Blank(
-                f"For {projection.workers} workers a speed-up of {speedup} is predicted, not measured. "
-                "Which of your measurements does this rest on, and what could make it wrong?"
-            )
+def _prediction(analysis: Analysis) -> list[Block]:
+    known = [table for table in _tables(analysis, "decision") if table.id in ("projections", "refusals")]
+    sure = [p for p in analysis.projections if p.speedup is not None and not is_unusable(p.speedup)]
+    asked = [
+        Blank(
+            f"For {workers_text(one.workers, unit_of(analysis))} a speed-up of {gain_text(one.speedup)} is predicted, "
+            "not measured. Which of your measurements does this rest on, and what could make it wrong?"
         )
-    asked += [
-        Blank("How many workers would you use for this training, and at what price do the last ones come?"),
+        for one in sure[:1]
+    ]
+    return [*known, *asked]
+
+
+def _asked(analysis: Analysis) -> Iterator[Block]:
+    """What the recipe asked, with its answers."""
+    if analysis.answers:
+        yield Heading("What the recipe asked")
+    for answer in analysis.answers:
+        yield Sentence(f"{answer.question} {'; '.join(answer.lines)}.")
+
+
+def _discussion(analysis: Analysis) -> list[Block]:
+    doubts = {finding.id: finding for finding in reversed(analysis.findings) if finding.level != "note"}
+    first = list(reversed(doubts.values()))[:_MOST_DOUBTS]  # one of a kind
+    return [
+        Heading("Discussion"),
+        Sentence(verdict_text(analysis.verdict)),
+        Blank("Does this agree with what you expected? Where not, what explains it?"),
+        *(Blank(f"{finding.text}. What does this mean for your results?") for finding in first),
+        Blank(
+            f"How many {unit_of(analysis)}s would you use for this training, and at what price do the last ones come?"
+        ),
         Heading("Conclusion"),
         Blank("Your answer to the question, in three sentences."),
     ]
-    return asked
 
 
-def _value(quantity: Estimate, factor: float = 1.0) -> str:
-    """The number alone, to three figures."""
-    return estimate_text(Estimate(quantity.value), factor=factor)
+def _figures(analysis: Analysis, *names: str) -> Sequence[Figure]:
+    found = {section.id: section for section in sections(analysis)}
+    return [figure for name in names if name in found for figure in found[name].figures]
 
 
-def _workers(count: int) -> str:
-    return f"{count} worker{'' if count == 1 else 's'}"
+def _tables(analysis: Analysis, name: str) -> Sequence[Table]:
+    return [table for section in sections(analysis) if section.id == name for table in section.tables]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from paceline.records import Analysis
 from paceline.report.document import Figure, Table
 from paceline.report.escape import latex_text, markdown_text
-from paceline.report.handin.lab import Blank, Formula, Heading, Sentence, lab_blocks
+from paceline.report.handin.blocks import Blank, Formula, Heading, Sentence
+from paceline.report.handin.lab import lab_blocks
 from paceline.report.handin.latex import figure_of
 from paceline.report.sections import title
 from paceline.report.tables.grid_text import latex_of, markdown_of

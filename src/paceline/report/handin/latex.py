@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from paceline.core.words import capital
 from paceline.records import Analysis
 from paceline.report.advice import advice
 from paceline.report.document import Figure
 from paceline.report.escape import latex_text
 from paceline.report.handin.performance import performance
-from paceline.report.sections import opening, sections, title
+from paceline.report.sections import sections, title
 from paceline.report.tables.answers import source_table
 from paceline.report.tables.grid_text import latex_of
 
@@ -34,7 +35,7 @@ def _lines(analysis: Analysis, figures: str | None) -> Iterator[str]:
         yield "\n" + r"\paragraph{What to do.}"
         yield r"\begin{itemize}"
         for one in found:
-            goals, text, condition = map(latex_text, (one.goals, one.sentences, opening(one.condition)))
+            goals, text, condition = map(latex_text, (one.goals, one.sentences, capital(one.condition)))
             yield rf"\item {goals}: {text}. ({condition}.)"
         yield r"\end{itemize}"
     doubts = [finding for finding in analysis.findings if finding.level != "note"]

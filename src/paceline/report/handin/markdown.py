@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from paceline.core.words import LEVELS
+from paceline.core.words import LEVELS, capital
 from paceline.decide.sentence import verdict_text
 from paceline.records import Analysis
 from paceline.report.advice import advice
 from paceline.report.commands import with_commands
 from paceline.report.document import Table
 from paceline.report.escape import markdown_text
-from paceline.report.sections import opening, sections_in_words, title
+from paceline.report.sections import sections_in_words, title
 from paceline.report.tables.answers import source_table
 from paceline.report.tables.grid_text import markdown_of
 from paceline.report.tables.provenance import measured_how
@@ -32,7 +32,7 @@ def _lines(analysis: Analysis) -> Iterator[str]:
     if how := measured_how(analysis):
         yield markdown_text(how) + "\n"
     for one in advice(analysis):
-        goals, said, condition = map(markdown_text, (one.goals, one.sentences, opening(one.condition)))
+        goals, said, condition = map(markdown_text, (one.goals, one.sentences, capital(one.condition)))
         yield f"- **{goals}** {said}. ({condition}.)"
     for threshold in analysis.thresholds:
         yield f"- {_MARKS[threshold.holds]} {markdown_text(threshold.message)}"
@@ -45,7 +45,7 @@ def _lines(analysis: Analysis) -> Iterator[str]:
     if analysis.findings:
         yield "\n## Findings\n"
     for finding in analysis.findings:
-        hint = f" Next: {markdown_text(finding.hint)}." if finding.hint else ""
+        hint = f" Next: {markdown_text(finding.following)}." if finding.following else ""
         yield f"- **{LEVELS[finding.level]}** {markdown_text(finding.text)}.{hint} ({markdown_text(finding.id)})"
     if analysis.failures:
         yield "\n## Failed runs\n"

@@ -15,6 +15,7 @@ from paceline.core.units import (
     estimate_text,
     gain_text,
     percent_text,
+    workers_text,
 )
 from paceline.decide.sentence import verdict_text
 from paceline.records import Analysis, Decision, Estimate, Option, Profile
@@ -97,7 +98,7 @@ def _precision(analysis: Analysis) -> list[str]:
     if waiting:
         most = max(waiting, key=lambda p: p.point.workers)
         said.append(
-            f"Input: at {_workers(most.point.workers)} a step of {_time(most.step_s)} waits "
+            f"Input: at {workers_text(most.point.workers, most.unit)} a step of {_time(most.step_s)} waits "
             f"{_time(most.input_s)} for data."
         )
     else:
@@ -131,7 +132,7 @@ def _limit(analysis: Analysis) -> list[str]:
         f"{_time(most.wire_s)} waiting for the network",
         f"{_time(most.straggle_s)} waiting for the slowest worker",
     )
-    text = f"At {_workers(most.point.workers)} a step of {_time(most.step_s)} consists of "
+    text = f"At {workers_text(most.point.workers, most.unit)} a step of {_time(most.step_s)} consists of "
     said = [f"{text}{parts[0]}, {parts[1]} and {parts[2]}."]
     if most.exchanged_bytes_per_step is not None:
         said.append(f"Every worker communicates {bytes_text(most.exchanged_bytes_per_step.value)} per step.")
@@ -147,10 +148,12 @@ def _extrapolated(analysis: Analysis) -> list[str]:
             f"efficiency {percent_text(projection.efficiency_ratio)}" if projection.efficiency_ratio else "",
         ]
         if known := [part for part in parts if part]:
-            said.append(f"{_workers(projection.workers)}, not measured: {', '.join(known)}.")
+            said.append(
+                f"{workers_text(projection.workers, analysis.verdict.unit)}, not measured: {', '.join(known)}."
+            )
     if analysis.refusals:
         counts = counts_text(refusal.workers for refusal in analysis.refusals)
-        said.append(f"No prediction for {counts} workers: {analysis.refusals[0].reason}.")
+        said.append(f"No prediction for {counts} {analysis.verdict.unit}s: {analysis.refusals[0].reason}.")
     return said
 
 
@@ -160,7 +163,8 @@ def _resources(analysis: Analysis) -> list[str]:
         return []
     chosen = _chosen(decision)
     basis = "measured" if chosen.measured else "extrapolated"
-    where = f"{_workers(chosen.workers)} ({chosen.nodes} {'node' if chosen.nodes == 1 else 'nodes'})"
+    nodes = f"{chosen.nodes} {'node' if chosen.nodes == 1 else 'nodes'}"
+    where = f"{workers_text(chosen.workers, analysis.verdict.unit)} ({nodes})"
     said = [
         f"Time of {decision.work} on {where}: {_time(chosen.time_s)}, {basis}. That is "
         f"{estimate_text(chosen.worker_s, factor=1 / 3600)} {device_hours(analysis)} and "
@@ -191,7 +195,3 @@ def _part(analysis: Analysis, key: str) -> Mapping[str, object]:
 
 def _grouped(text: str) -> str:
     return f"{int(text):,}" if text.isdecimal() else text
-
-
-def _workers(count: int) -> str:
-    return f"{count} worker{'' if count == 1 else 's'}"

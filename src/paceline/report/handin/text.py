@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import fill
 
-from paceline.core.words import LEVELS
+from paceline.core.words import LEVELS, capital
 from paceline.records import Analysis
 from paceline.report.advice import advice
 from paceline.report.commands import with_commands
 from paceline.report.document import Table
 from paceline.report.escape import ascii_text
 from paceline.report.handin.performance import performance
-from paceline.report.sections import opening, sections_in_words, title
+from paceline.report.sections import sections_in_words, title
 from paceline.report.tables.answers import source_table
 from paceline.report.tables.grid_text import plain_of
 
@@ -33,7 +33,7 @@ def _lines(analysis: Analysis) -> Iterator[str]:
         yield _wrapped(f"{paragraph.title}. {paragraph.text}", indent="  ")
     yield ""
     for one in advice(analysis):
-        yield _wrapped(f"To do ({one.goals}): {one.sentences}. ({opening(one.condition)}.)", indent="  ")
+        yield _wrapped(f"To do ({one.goals}): {one.sentences}. ({capital(one.condition)}.)", indent="  ")
     for threshold in analysis.thresholds:
         yield _wrapped(f"[{_MARKS[threshold.holds]}] {threshold.message}", indent="     ")
     for section in sections_in_words(analysis):
@@ -48,8 +48,8 @@ def _lines(analysis: Analysis) -> Iterator[str]:
         yield from _heading("Findings", "-")
     for finding in analysis.findings:
         yield _wrapped(f"{LEVELS[finding.level]}: {finding.text} [{finding.id}]", indent="  ")
-        if finding.hint:
-            yield _wrapped(f"  next: {finding.hint}", indent="    ")
+        if finding.following:
+            yield _wrapped(f"  next: {finding.following}", indent="    ")
     if analysis.failures:
         yield ""
         yield from _heading("Failed runs", "-")

@@ -113,7 +113,8 @@ def resource_table(analysis: Analysis) -> Table | None:
     if decision.cost_unit == "worker-hours":  # then it is the column of worker hours again
         columns = columns[:5] + columns[6:]
         rows = tuple(row[:5] + row[6:] for row in rows)
-        caption += f" Costs in {hours}: no price was given (--price 2.5/gpu-h)."
+        price = "2.5/gpu-h" if hours.startswith("GPU") else "0.04/worker-h"
+        caption += f" Costs in {hours}: no price was given (--price {price})."
     return Table("resources", caption, columns, rows)
 
 

@@ -27,7 +27,7 @@ def without_dull(table: Table) -> Table:
     kept = [
         i
         for i, column in enumerate(table.columns)
-        if column.name == "workers" or not {row[i] for row in table.rows} <= dull
+        if column.name in ("workers", "GPUs") or not {row[i] for row in table.rows} <= dull
     ]
     rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
     return replace(table, columns=tuple(table.columns[i] for i in kept), rows=rows)

@@ -12,7 +12,7 @@ __all__ = ["folded", "wrapped_cell"]
 
 _GAP = 2  # between two columns, and what tabulate gives every head
 _LONGEST = 34  # of a cell in one line
-_KEYS = ("line", "configuration", "workers", "nodes", "worker", "bucket")  # columns that name a row
+_KEYS = ("line", "configuration", "workers", "GPUs", "nodes", "worker", "bucket")  # columns that name a row
 
 
 def folded(table: Table, *, width: int) -> tuple[Table, ...]:

@@ -16,9 +16,11 @@ from paceline.core.units import (
     is_wide,
     percent_text,
     rate_text,
+    rough_text,
 )
 from paceline.core.words import PARTS
 from paceline.records import Analysis, Estimate, Profile, Projection, series_names
+from paceline.report.charts.series import unit_of
 from paceline.report.charts.steps import time_unit
 from paceline.report.document import Column, Table
 from paceline.report.tables.cells import (
@@ -43,7 +45,7 @@ def scaling_table(analysis: Analysis) -> Table | None:
         return None
     kind = _time_kind(analysis)
     times = [time for p in analysis.points if (time := _time(p, kind)) is not None]
-    factor, unit = time_unit([time.value for time in times])
+    factor, scale = time_unit([time.value for time in times])
     names = series_names([p.point for p in analysis.points])
     order = list(dict.fromkeys(names.values()))
     points = sorted(analysis.points, key=lambda p: (order.index(names[p.point]), p.point.workers))
@@ -56,19 +58,20 @@ def scaling_table(analysis: Analysis) -> Table | None:
         r.workers for r in analysis.refusals if r.rule != "wide-interval" and r.workers not in tried
     )
     rows += [(UNKNOWN, str(workers), *([UNKNOWN] * 11), "no prediction") for workers in refused]
+    unit = unit_of(analysis)
     heads: tuple[str, ...] = (
         "line",
-        "workers",
+        f"{unit}s",
         "nodes",
-        "batch per worker",
+        f"batch per {unit}",
         "global batch",
-        f"{kind} ({unit})",
+        f"{kind} ({scale})",
     )
     heads += ("samples/s", "tokens/s", "speed-up", "efficiency", "strategy", "replicas", "runs", "state")
     columns = tuple(Column(head, number=head not in ("line", "strategy", "state")) for head in heads)
     base = _relative_to(analysis)
     kinds = ("measured",) * len(points) + ("predicted",) * len(ahead) + ("no-prediction",) * len(refused)
-    table = replace(table_of("scaling", f"Scaling by worker count.{base}", columns, rows), kinds=kinds)
+    table = replace(table_of("scaling", f"Scaling by {unit} count.{base}", columns, rows), kinds=kinds)
     table = without_dull(table)
     return (
         table
@@ -183,7 +186,7 @@ def _by_point(
         return None
     names = series_names([p.point for p in profiles])
     several = len(set(names.values())) > 1
-    head = (*((Column("line", number=False),) if several else ()), Column("workers"))
+    head = (*((Column("line", number=False),) if several else ()), Column(f"{profiles[0].unit}s"))
     rows = tuple((*((names[p.point],) if several else ()), str(p.point.workers), *cells(p)) for p in profiles)
     return table_of(name, caption, (*head, *columns), rows)
 
@@ -204,9 +207,9 @@ def _measured_row(profile: Profile, time: Estimate | None, factor: float, name: 
         str(point.nodes),
         count_text(point.per_worker_batch),
         count_text(point.global_batch),
-        estimate_text(time, factor=factor),
-        estimate_text(profile.throughput_per_s),
-        estimate_text(profile.tokens_per_s),
+        rough_text(time, factor=factor),
+        rough_text(profile.throughput_per_s),
+        rough_text(profile.tokens_per_s),
         *speedup_cells(profile),
         profile.strategy or UNKNOWN,
         UNKNOWN if profile.replicas == point.workers else count_text(profile.replicas),

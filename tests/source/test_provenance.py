@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from paceline.cli.source import source_of
 from paceline.records import Point, Study, Trial, TrialResult, WorkerRecord, Workload
+from paceline.source.provenance import source_of
 from paceline.store import git_state
 from paceline.store.git_state import git_states, note_git_state
 from paceline.store.paths import StudyFolder
