@@ -42,7 +42,9 @@ def test_the_memory_that_a_script_keeps_for_backward_is_found_to_the_byte(tmp_pa
         for use in uses(tmp_path / str(workers), "known_memory.py", "--batch-size", "3", workers=workers):
             assert use.parameters_bytes == use.gradients_bytes == 10_000_000
             assert use.activations_bytes == pytest.approx(3 * 40_000_000, abs=200)
-            assert use.peak_bytes == pytest.approx(140_000_000 + (10_000_000 if workers == 2 else 0), abs=200)
+            # the gradient and what it is the product of, beside DDP's bucket
+            peak = 150_000_000 + (10_000_000 if workers == 2 else 0)
+            assert use.peak_bytes == pytest.approx(peak, abs=200)
             assert 0 <= use.held_bytes - use.peak_bytes < 200_000_000
 
 
