@@ -24,6 +24,8 @@ _ONEDNN = ("could not create a primitive", "could not create a memory", "std::ba
 
 
 def main(argv: list[str]) -> None:
+    launcher = [word for word in argv[:1] if word.startswith("--local_rank")]  # deepspeed's, for the script
+    argv = argv[len(launcher) :]
     as_module = argv[:1] == ["-m"]
     target = argv[1:] if as_module else argv
     if not target:
@@ -35,7 +37,7 @@ def main(argv: list[str]) -> None:
         os.environ[WORKER] = str(os.getpid())
         guarded(agent.recorder, host.limit_memory)(agent.settings.memory_limit_bytes)
         _redirect_output(agent.settings.folder)
-    sys.argv = target
+    sys.argv = [*target[:1], *launcher, *target[1:]]
     try:
         run = _run_module if as_module else _run_script
         run(target[0])

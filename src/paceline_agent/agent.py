@@ -34,6 +34,7 @@ from paceline_agent.watch.flops import Flops
 from paceline_agent.watch.functional import watch_functional
 from paceline_agent.watch.keras_steps import watch_keras
 from paceline_agent.watch.loader import learnt_from, watch_loaders
+from paceline_agent.watch.memory.follow import Memory
 from paceline_agent.watch.network import Network, living_modules
 from paceline_agent.watch.noise import Noise
 from paceline_agent.watch.phases import Phases, watch_backward
@@ -60,6 +61,7 @@ class Agent:
         self.network = Network(self)
         self.strategy = Strategy()
         self.flops = Flops(wanted=settings.flops, warmup=settings.warmup)
+        self.memory = Memory(self, warmup=settings.warmup)
         self.timeline = Timeline()
         self.noise = Noise(self.recorder, every=settings.noise_every, first=settings.last_step)
         self.target: Optional[Target] = None
@@ -221,6 +223,7 @@ class Agent:
         self.ddp.open()
         self.optimizer_s = 0.0
         self.flops.step_ended(recorder.k)
+        self.memory.step_ended(recorder.k)
         self._heartbeat.step(recorder.k, now + self._to_monotonic)
         if recorder.k in self._turns or recorder.k > self.settings.warmup + self.settings.steps:
             self._turn(recorder.k, now)
@@ -314,7 +317,8 @@ class Agent:
         gradients = self.noise.results()
         ending = {"record": "end", "reason": reason, "steps": recorder.k}
         files.write_json(folder, f"manifest-{self.rank}.json", manifest(self))
-        lines = [header, *self.seen.graphs.records(), *steps, *recorder.marks, *gradients, ending]
+        graphs = self.seen.graphs.records()
+        lines = [header, *graphs, self.memory.record(), *steps, *recorder.marks, *gradients, ending]
         files.write_lines(folder, f"worker-{self.rank}.jsonl", lines)
         self._written = True
         if self._heartbeat is not None:

@@ -59,7 +59,7 @@ def test_where_nothing_can_be_counted_it_is_null_with_the_reason(tmp_path):
 @pytest.fixture
 def nothing_compiled(monkeypatch):
     """Another test of this process may have compiled something."""
-    monkeypatch.setattr("paceline_agent.watch.flops._has_compiled", lambda: False)
+    monkeypatch.setattr("paceline_agent.watch.flops.has_compiled", lambda: False)
 
 
 def step_of(flops, *calls):

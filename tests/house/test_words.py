@@ -14,7 +14,7 @@ LISTED = {
 }
 PARTS = {
     *("Exchange", "BucketReady", "BucketSent", "WorkerRecord", "TrialResult", "Plan"),
-    *("ProbeRow", "ProbeTime", "DeviceRate", "JitterProbe", "BesideTime"),
+    *("ProbeRow", "ProbeTime", "DeviceRate", "JitterProbe", "BesideTime", "TensorPeak", "ShapeCount"),
 }  # pieces of the nouns above
 
 

@@ -29,8 +29,11 @@ from paceline.records import (
     Finding,
     Fit,
     FittedLine,
+    LargestBatch,
     Line,
     LinkProbe,
+    MemoryForecast,
+    MemoryUse,
     Point,
     Profile,
     Projection,
@@ -73,6 +76,8 @@ def analysis_data(analysis: Analysis) -> dict[str, object]:
         "links": plain_data(analysis.links),
         "devices": plain_data(analysis.devices),
         "courses": plain_data(analysis.courses),
+        "memory": plain_data(analysis.memory),
+        "largest_batches": plain_data(analysis.largest_batches),
         "answers": plain_data(analysis.answers),
         "source": _finite(analysis.source),
     }
@@ -122,6 +127,7 @@ def _profile_data(profile: Profile) -> dict[str, object]:
         "timeline": plain_data(profile.timeline),
         "strategy": profile.strategy,
         "replicas": profile.replicas,
+        "memory": plain_data(profile.memory),
     }
     return data
 
@@ -189,6 +195,10 @@ def _analysis(data: Data) -> Analysis:
         links=tuple(record_from(LinkProbe, item) for item in _items(data.get("links"))),
         devices=tuple(record_from(DeviceProbe, item) for item in _items(data.get("devices"))),
         courses=tuple(record_from(Course, item) for item in _items(data.get("courses"))),
+        memory=tuple(record_from(MemoryForecast, item) for item in _items(data.get("memory"))),
+        largest_batches=tuple(
+            record_from(LargestBatch, item) for item in _items(data.get("largest_batches"))
+        ),
         answers=tuple(record_from(Answer, item) for item in _items(data.get("answers"))),
     )
 
@@ -224,6 +234,7 @@ def _profile(data: Data) -> Profile:
         timeline=tuple(record_from(BucketSent, item) for item in _items(data.get("timeline"))),
         strategy=_text_or_none(data.get("strategy")),
         replicas=_int_or_none(data.get("replicas")),
+        memory=None if data.get("memory") is None else record_from(MemoryUse, data["memory"]),
         **quantities,
     )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from paceline.analysis.evidence import with_probes
+from paceline.analysis.memory import memory_outlook
 from paceline.analysis.outlook import Outlook, outlook
 from paceline.analysis.question import Ask, Cluster
 from paceline.core.errors import PacelineError
@@ -60,6 +61,7 @@ class Evidence:
     courses: tuple[Course, ...] = ()
     probed: Probed = field(default_factory=Probed)
     trained: Trained | None = None
+    memory_limit_bytes: int | None = None  # that every worker was measured under
 
 
 def analysed(evidence: Evidence, *, ask: Ask, cluster: Cluster) -> Analysis:
@@ -99,7 +101,19 @@ def analysed(evidence: Evidence, *, ask: Ask, cluster: Cluster) -> Analysis:
         links=probed.links,
         devices=probed.devices,
         courses=evidence.courses,
+        memory=memory_outlook(
+            profiles,
+            workers=_ahead(profiles, ask),
+            limit_bytes=ask.device_bytes or evidence.memory_limit_bytes,
+        ),
     )
+
+
+def _ahead(profiles: Sequence[Profile], ask: Ask) -> list[int]:
+    """Counts beyond those that were measured: as asked, else twice and four times the largest."""
+    most = max((profile.point.workers for profile in profiles), default=1)
+    asked = ask.project_to or tuple(setting.workers for setting, _ in ask.at)
+    return sorted(set(asked or (2 * most, 4 * most)))
 
 
 def _with_speed(profiles: Sequence[Profile]) -> list[Profile]:

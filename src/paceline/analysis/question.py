@@ -44,6 +44,9 @@ class Ask:
     project_to: tuple[int, ...] | None = None  # None: two and four times the largest measured count
     at: tuple[tuple[Setting, Series], ...] = ()  # settings, with the series they belong to
     samples: int | None = None
+    device_bytes: int | None = (
+        None  # memory of every worker; None: the device's own, or what it was limited to
+    )
     absolute: bool = True  # whether step times are seconds, not derived from an ambiguous throughput
     prices: Prices = field(default_factory=Prices)
     change: Change = NO_CHANGE

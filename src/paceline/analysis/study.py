@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import median
 
 from paceline.analysis.machines import unit_seen, with_seen
+from paceline.analysis.memory import largest_batches, unfit
 from paceline.analysis.pipeline import Evidence, Trained, analysed
 from paceline.analysis.question import Ask, Cluster
 from paceline.analysis.recipe import Recipe
@@ -21,7 +22,7 @@ from paceline.measure.mfu import Rows, with_mfu
 from paceline.measure.profiles import Launches, curve, launches
 from paceline.plan.config import command_text
 from paceline.plan.trials import points_of
-from paceline.records import Analysis, Failure, Finding, Goal, Profile, Study, TrialResult
+from paceline.records import Analysis, Failure, Finding, Goal, Point, Profile, Study, TrialResult
 
 __all__ = ["study_analysis", "with_measured_power", "with_measured_samples"]
 
@@ -43,10 +44,11 @@ def study_analysis(
     `said`: what preflight and whoever read the folder found. `recipe`: whose questions are to be answered.
     `gpus`: what devices can do at best, as shipped.
     """
-    groups = launches(points_of(study), results, warmup=study.warmup, steps=study.steps)
+    groups = launches(_points(study, results), results, warmup=study.warmup, steps=study.steps)
     seen = with_seen(cluster, results)
     named = tuple(replace(profile, unit=unit_seen(results)) for profile in curve(groups))
     profiles = with_mfu(_with_backend(named, seen.backend), groups, gpus or {})
+    profiles = tuple(_told_why(study, profile, results) for profile in profiles)
     findings = study_findings(groups, profiles)
     trained, of_seeds = (None, ()) if study.goal is None else _trained(study, study.goal, groups)
     if trained is not None:
@@ -59,11 +61,14 @@ def study_analysis(
         courses=courses(results),
         probed=probed or Probed(),
         trained=trained,
+        memory_limit_bytes=study.memory_limit_bytes,
     )
     wanted = with_measured_samples(
         with_measured_power(_with_projection(ask or Ask(), recipe), profiles), results, findings
     )
-    analysis = analysed(evidence, ask=wanted, cluster=seen)
+    analysis = replace(
+        analysed(evidence, ask=wanted, cluster=seen), largest_batches=largest_batches(study, results)
+    )
     return analysis if recipe is None else replace(analysis, answers=learnt(recipe, analysis, study))
 
 
@@ -115,6 +120,18 @@ def with_measured_samples(ask: Ask, results: Sequence[TrialResult], findings: Se
     whole = any(w.world == 1 for w in workers) or all("Distributed" in str(i.get("sampler")) for i in loaders)
     size = sizes.pop() if len(sizes) == 1 else None
     return replace(ask, samples=size) if whole and isinstance(size, int) and size > 0 else ask
+
+
+def _points(study: Study, results: Sequence[TrialResult]) -> tuple[Point, ...]:
+    """The settings of the study; where batches are searched, those that the search came by."""
+    run = {result.trial.point.launched_as for result in results}
+    return tuple(p for p in points_of(study) if p.launched_as in run or not study.find_batch)
+
+
+def _told_why(study: Study, profile: Profile, results: Sequence[TrialResult]) -> Profile:
+    """What was not run because it does not fit says so."""
+    why = unfit(study, profile.point, results) if profile.state == "cancelled" else None
+    return profile if why is None else replace(profile, reason=f"not run, it does not fit: {why}")
 
 
 def _still_open(said: Sequence[Finding], findings: Sequence[Finding]) -> tuple[Finding, ...]:

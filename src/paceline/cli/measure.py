@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
@@ -21,12 +22,14 @@ from paceline.launch.interpreter import interpreter, package_folder, workloads_p
 from paceline.launch.local import LocalLauncher
 from paceline.records import Analysis, Plan, Study, TrialResult
 from paceline.run.clock import SystemClock
+from paceline.run.find_batch import find_batches
 from paceline.run.missing import to_keep
 from paceline.run.study import Measured, run_study
 from paceline.run.trial import Bench
 from paceline.source.study import analysis_of_folder
 from paceline.store.atomic import write_json
 from paceline.store.paths import StudyFolder
+from paceline.store.study_file import read_study
 
 __all__ = [
     "bench_of",
@@ -52,6 +55,8 @@ def measure(
 ) -> None:
     """Run what is missing beyond the results that the folder held, and say what the study says then."""
     measured = run(folder, study, plan, held=held, bench=bench, retry_failed=retry_failed)
+    if study.find_batch:
+        study = read_study(folder.study_toml)  # with the batches that were tried
     analysis = finish(folder, study, measured.results, json=json)
     say_why_it_stopped(folder, measured)
     refuse_no_answer(folder, analysis)
@@ -70,9 +75,12 @@ def run(
     kept = to_keep(held, retry_failed=retry_failed)
     print_plan(folder, study, plan, results=kept, bench=bench, file=sys.stderr)
     with terminated_like_interrupted(), progress_listener(folder, study) as listener:
-        return run_study(
-            folder, study, plan, bench=bench, listener=listener, known=held, retry_failed=retry_failed
+        start = (
+            partial(find_batches, folder, study)
+            if study.find_batch
+            else partial(run_study, folder, study, plan)
         )
+        return start(bench=bench, listener=listener, known=held, retry_failed=retry_failed)
 
 
 def finish(

@@ -20,6 +20,7 @@ from paceline.core.errors import PacelineError, UsageError
 from paceline.core.words import LEVELS
 from paceline.doctor.checks import quick_checkup
 from paceline.launch.inspection import Asked, inspected
+from paceline.launch.launchers import launcher_findings, refuse_missing_launcher
 from paceline.launch.machine import quick_look
 from paceline.launch.nodes.gate import Member
 from paceline.launch.nodes.launcher import NodesLauncher
@@ -61,6 +62,7 @@ def ready(
         yield bench
         return
     refuse_no_script(study)
+    refuse_missing_launcher(study, bench.python)
     look = _Look(folder, study, asked_of(study, bench))
     nodes = max(trial.point.nodes for trial in todo)
     if nodes == 1:
@@ -109,7 +111,9 @@ def asked_of(study: Study, bench: Bench) -> Asked:
 def judged(folder: StudyFolder, study: Study, plan: Plan, facts: Sequence[Facts]) -> Mapping[str, str]:
     """Say what preflight found and write it down; a void ends it here. Points that cannot run, and why."""
     refused = refused_points(plan.points, facts)
-    findings = (*preflight_findings(study, facts), *dict.fromkeys(refused.values()))
+    findings = (
+        *preflight_findings(study, facts), *launcher_findings(study), *dict.fromkeys(refused.values())
+    )  # fmt: skip
     make_folder(folder.root)
     write_preflight(folder, facts, findings, left_out=refused)
     nothing_left = next(iter(refused.values())) if len(refused) == len(plan.points) else None
@@ -128,7 +132,11 @@ def say_of_plan(study: Study, plan: Plan, bench: Bench) -> None:
         return
     facts = inspected(asked_of(study, bench), ())
     refused = refused_points(plan.points, facts)
-    for finding in (*preflight_findings(study, facts), *dict.fromkeys(refused.values())):
+    for finding in (
+        *preflight_findings(study, facts),
+        *launcher_findings(study),
+        *dict.fromkeys(refused.values()),
+    ):
         _say_finding(finding)
 
 

@@ -52,6 +52,7 @@ _CONTENTION = Evidence("lab/2026-11-16-lab-contention", "2026-11-16")
 _BESIDE = Evidence("lab/2026-11-16-lab-beside", "2026-11-16")
 _RESUME = Evidence("lab/2026-11-16-lab-resume", "2026-11-16")
 _CALM = Evidence("lab/2026-11-17-lab-calm", "2026-11-17")
+_MEMORY = Evidence("2026-11-19-memory", "2026-11-19")
 _STAKE = Evidence("2026-11-19-ablation", "2026-11-19")
 _ALONE = "step of the fewest workers"  # a unit: what is believed as a share of it
 
@@ -153,3 +154,8 @@ _CSC = 'CSC\'s performance checklist: "at least 1.5 times faster when you double
 WORTH_PER_DOUBLING = Constant(1.5, "speed-up per doubling", Evidence(_CSC, "2026-11-15"))
 _NVLINK = Evidence("NVIDIA: NVLink 5 of one GPU, both directions", "2026-11-15")
 FASTEST_LINK = Constant(1.8e12, "B/s", _NVLINK)  # no training exchange is faster
+
+# Memory: how far what is fitted may be off, beside what follows from a strategy's rule.
+MEMORY_REST = Constant(0.02, "of activations and temporaries", _MEMORY)
+MEMORY_REST_OF_ONE = Constant(0.08, "of activations and temporaries", _MEMORY)  # from one batch alone
+MEMORY_BEYOND = Constant(0.25, "of what no tensor holds", _MEMORY)

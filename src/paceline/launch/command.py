@@ -1,9 +1,7 @@
 """The command line and the environment of one trial, as data. Nothing here starts anything.
 
-    torchrun   PYTHON -m torch.distributed.run … --nproc-per-node N -m paceline_agent [-m MODULE|SCRIPT] ARGS
-    script     PYTHON -m paceline_agent SCRIPT ARGS                   the script starts its own workers
-
-On several nodes every node starts the same command, and the nodes meet at one Rendezvous:
+start.py has the words of each launcher. On several nodes every node starts the same command, and they meet at one
+Rendezvous:
 
     --nnodes M --nproc-per-node N/M --rdzv-backend c10d --rdzv-endpoint HOST:PORT --rdzv-id ID
 
@@ -22,6 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from paceline.core.errors import UsageError
+from paceline.launch.start import MODULES, started
+from paceline.plan.config_files import copies, launcher_config, own_args
 from paceline.plan.trials import PROFILE_STEPS
 from paceline.records import Study, Trial
 
@@ -93,15 +93,29 @@ def trial_command(
         target = ["-m", workload.name]
     else:
         target = ["-m", f"paceline_workloads.{workload.name.replace('-', '_')}"]
-    agent = ["-m", "paceline_agent", *target, *trial.args]
+    changed = copies(trial.point, trial_dir)
+    agent = ["-m", "paceline_agent", *target, *own_args(trial.args, changed)]
+    config = launcher_config(trial.point)
     if workload.start == "torchrun":
         argv = [python, "-m", TORCHRUN, *torchrun_options(trial, rendezvous), *agent]
     elif trial.point.nodes > 1:
         raise UsageError(
-            f"{workload.name} starts its own workers, which it can do on one node only; "
+            f"{workload.start} starts the workers of {workload.name}, on one node only; "
             f"run {trial.id} asks for {trial.point.nodes}",
-            hint="let torchrun start them: --start torchrun",
+            hint="let torchrun start them: --launcher torchrun",
         )
+    elif workload.start in MODULES:
+        argv = [
+            python,
+            *started(
+                workload.start,
+                agent,
+                workers=trial.point.workers,
+                config=None if config is None else changed.get(config, config),
+                distributed=config is not None,
+                tag=tag,
+            ),
+        ]
     else:
         argv = [python, *agent]
     agent_path = os.path.join(trial_dir, "agent")

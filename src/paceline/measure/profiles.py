@@ -17,6 +17,7 @@ from statistics import fmean, median
 
 from paceline.core.stats import estimate, estimate_signed, ratio, scaled
 from paceline.measure.buckets import timeline
+from paceline.measure.memory import largest
 from paceline.measure.split import split
 from paceline.measure.telemetry import Use, share_over, use_of, use_over
 from paceline.records import Estimate, Point, Profile, Scaling, Split, State, TrialResult
@@ -116,6 +117,7 @@ def _profile(group: Launches) -> Profile:
         flops_per_step=_positive([sum(count for _, count in s.flops) or None for s in splits]),
         strategy=middle[0].strategy,
         replicas=middle[0].replicas,
+        memory=largest(s.memory for s in splits),
     )
 
 

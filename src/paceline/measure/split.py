@@ -37,6 +37,7 @@ from paceline.core.manifest import number
 from paceline.core.stats import deviation, lower_median, steady_start
 from paceline.measure.batch import consumed
 from paceline.measure.flops import flops_of
+from paceline.measure.memory import fullest
 from paceline.measure.strategy import strategies
 from paceline.measure.waiting import Waiting, bus_bytes, waiting
 from paceline.records import BucketReady, Sample, Split, TrialResult, WorkerRecord
@@ -134,6 +135,7 @@ def split(result: TrialResult, *, warmup: int, steps: int) -> Split | None:
         flops=flops_of(workers),
         loaded=used.loaded,
         entered=used.entered,
+        memory=fullest(workers),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from paceline.core.errors import UsageError
+from paceline.plan.config_files import checked_use
 from paceline.records import Goal, Scaling, Study, Workload
 
 __all__ = [
@@ -31,7 +32,17 @@ PLACEHOLDERS = ("{per_worker_batch}", "{global_batch}", "{workers}", "{lr}", "{s
 BATCH_FLAGS = ("--batch-size", "--batch_size", "--batchsize", "--batch", "--bs", "-b")
 
 _UNITED = ("workers", "nodes", "workers_per_node", "per_worker_batch", "global_batch", "backends", "scaling")
-_REPLACED = ("repeats", "tight_ratio", "timeout_s", "hang_s", "budget_device_s", "keep_going", "flops")
+_REPLACED = (
+    "repeats",
+    "tight_ratio",
+    "timeout_s",
+    "hang_s",
+    "budget_device_s",
+    "keep_going",
+    "flops",
+    "try_anyway",
+    "find_batch",
+)
 _FIXED = ("steps", "warmup", "threads", "python", "lr", "memory_limit_bytes")
 _FLAGS = {
     "workers": "--workers",
@@ -146,9 +157,15 @@ def checked(study: Study) -> Study:
             f"{_listed(study.workers_per_node)} workers per node are asked for, on no number of nodes",
             hint=f"--nodes 1,2 --workers-per-node {_listed(study.workers_per_node)}",
         )
-    if workload.start == "script" and max(study.nodes, default=1) > 1:
+    checked_use(study)
+    if workload.start != "torchrun" and max(study.nodes, default=1) > 1:
+        who = (
+            "it starts its own workers"
+            if workload.start == "script"
+            else f"{workload.start} starts its workers"
+        )
         raise UsageError(
-            f"{workload.name} starts its own workers, which it can do on one node only, not on {max(study.nodes)}",
+            f"{workload.name}: {who}, which it can do on one node only, not on {max(study.nodes)}",
             hint="let torchrun start them (--start torchrun; the script reads RANK and WORLD_SIZE), or --nodes 1",
         )
     if not study.workers or min(study.workers) < 1:

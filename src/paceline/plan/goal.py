@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from paceline.core.errors import UsageError
+from paceline.plan.config_files import CONFIG, is_file_key
 from paceline.records import Point, Study
 
 __all__ = ["LR_RULE", "LR_RULES", "WARMUP", "goal_flags", "rate_at", "told_by_flag", "training_steps"]
@@ -38,6 +39,8 @@ def goal_flags(study: Study, *, repeat: int) -> tuple[tuple[str, str], ...]:
 
 def told_by_flag(study: Study, flag: str) -> bool:
     """Whether a varied flag is the script's own; a script does not know our rule, it is told its rate."""
+    if flag == CONFIG or is_file_key(flag):
+        return False  # the launcher is told, or the file that the script reads
     return flag != LR_RULE or study.goal is None or study.workload.kind == "workload"
 
 

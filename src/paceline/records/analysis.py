@@ -10,6 +10,7 @@ from paceline.core.estimate import Estimate
 from paceline.core.words import capital
 from paceline.records.accuracy import Convergence
 from paceline.records.decision import Answer, Decision
+from paceline.records.memory import LargestBatch, MemoryForecast
 from paceline.records.probe import DeviceProbe, LinkProbe
 from paceline.records.profile import Profile
 from paceline.records.projection import Fit, Projection, Refusal
@@ -142,4 +143,6 @@ class Analysis:
     links: tuple[LinkProbe, ...] = ()
     devices: tuple[DeviceProbe, ...] = ()
     courses: tuple[Course, ...] = ()
+    memory: tuple[MemoryForecast, ...] = ()  # of settings that were not measured
+    largest_batches: tuple[LargestBatch, ...] = ()  # where they were searched
     answers: tuple[Answer, ...] = ()  # to what the study's recipe asks

@@ -7,6 +7,7 @@ from typing import Literal
 
 from paceline.core.estimate import Estimate
 from paceline.records.decision import BucketSent
+from paceline.records.memory import MemoryUse
 from paceline.records.sample import BucketReady
 from paceline.records.state import State
 from paceline.records.study import Point
@@ -56,6 +57,7 @@ class Split:
     flops: tuple[tuple[str, float], ...] = ()  # of all workers in one step, by the type of number
     loaded: int | None = None  # samples of one replica in most steps, as loaders delivered them
     entered: int | None = None  # and as they entered the network
+    memory: MemoryUse | None = None  # of the worker whose tensors take most
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,4 +113,5 @@ class Profile:
     gpu_clock_ratio: Estimate | None = None
     power_watts: Estimate | None = None
     throttled_ratio: Estimate | None = None
+    memory: MemoryUse | None = None  # of the worker whose tensors take most, in the run where they do
     unit: WorkerUnit = "worker"  # what one of its workers is called: a GPU where each has one of its own

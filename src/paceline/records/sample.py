@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paceline.records.accuracy import GradientNorm, Mark
+from paceline.records.memory import MemoryUse
 from paceline.records.state import State
 from paceline.records.step_graph import Exchange
 from paceline.records.study import Trial
@@ -52,6 +53,7 @@ class WorkerRecord:
     manifest: Mapping[str, object]
     marks: tuple[Mark, ...] = ()
     gradients: tuple[GradientNorm, ...] = ()
+    memory: MemoryUse | None = None  # None: not looked at, or not all of it was seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from paceline.records.accuracy import Goal
 from paceline.records.allocation import Allocation
 
 Scaling = Literal["weak", "strong"]
-Start = Literal["torchrun", "script"]
+Start = Literal["torchrun", "script", "accelerate", "deepspeed"]
 TargetKind = Literal["script", "module", "workload"]
 
 
@@ -20,7 +20,7 @@ class Workload:
     kind: TargetKind
     name: str
     args: tuple[str, ...] = ()
-    start: Start = "torchrun"  # who starts the workers: torchrun, or the script itself (mp.spawn)
+    start: Start = "torchrun"  # who starts the workers; script: it does so itself (mp.spawn)
     batch_flag: str | None = None  # the script's own flag for the per-worker batch, e.g. "--batch-size"
     lr_flag: str | None = None
     seed_flag: str | None = None
@@ -58,6 +58,10 @@ class Study:
         None  # of every worker on the host, beyond what it has when torch is imported
     )
     slurm: Allocation | None = None  # None: on machines that are here; else in an allocation of Slurm
+    find_batch: bool = (
+        False  # search the largest per-worker batch that fits, from the smallest that is asked for
+    )
+    try_anyway: bool = False  # also what surely does not fit
     recipe: str | None = None  # the recipe whose questions this study answers
 
 

@@ -20,6 +20,7 @@ from paceline.report.charts.workers import course_figures, straggler_figure, uti
 from paceline.report.document import Figure, Section, Table
 from paceline.report.tables import answers as answer_tables
 from paceline.report.tables import measured as tables
+from paceline.report.tables.memory import forecast_table, memory_table
 from paceline.report.tables.stated import stated_table
 
 __all__ = ["sections", "sections_in_words", "title"]
@@ -74,7 +75,9 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
                 *_present(memory_figure(analysis), utilisation_figure(analysis), straggler_figure(analysis)),
                 *course_figures(analysis),
             ),
-            tables=_present(tables.memory_table(analysis), tables.utilisation_table(analysis)),
+            tables=_present(
+                memory_table(analysis), forecast_table(analysis), tables.utilisation_table(analysis)
+            ),
         ),
         Section(
             "decision",

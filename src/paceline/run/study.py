@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Protocol
 
-from paceline.records import Plan, Study, Trial, TrialResult
+from paceline.analysis.memory import unfit
+from paceline.records import Plan, Point, Study, Trial, TrialResult
 from paceline.run.missing import device_s, expected_wall_s, missing
 from paceline.run.trial import Bench, run_trial
 from paceline.store.atomic import make_folder, write_json
@@ -53,6 +54,8 @@ class Listener(Protocol):
 
     def ended(self, result: TrialResult, progress: Progress) -> None: ...
 
+    def skipped(self, point: Point, why: str) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Silent:
@@ -65,6 +68,9 @@ class Silent:
         return None
 
     def ended(self, result: TrialResult, progress: Progress) -> None:
+        return None
+
+    def skipped(self, point: Point, why: str) -> None:
         return None
 
 
@@ -94,7 +100,12 @@ def run_study(
         if missing(plan, results, study):
             note_git_state(folder, study)
         try:
-            while todo := missing(plan, results, study):
+            unfit_points: dict[str, str] = {}
+            while todo := [t for t in missing(plan, results, study) if t.point.id not in unfit_points]:
+                if why := unfit(study, todo[0].point, results):
+                    unfit_points[todo[0].point.id] = why
+                    listener.skipped(todo[0].point, why)
+                    continue
                 progress = progress_of(plan, results, study, left_out=bench.left_out)
                 trial, why = _next(todo, progress, study, bench)
                 if trial is None:

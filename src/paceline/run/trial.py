@@ -20,7 +20,7 @@ from paceline.run.watch import Limits, Watched, watch
 from paceline.store.git_state import script_sha256
 from paceline.store.paths import StudyFolder
 from paceline.store.telemetry_files import lost_nodes, telemetry
-from paceline.store.trial_files import commit, prepare
+from paceline.store.trial_files import commit, prepare, write_config_copies
 from paceline.store.worker_files import (
     Heartbeat,
     ended,
@@ -90,6 +90,7 @@ def run_trial(
     if absent is not None:
         result = TrialResult(trial, "crashed", absent, (), 0.0)
         return commit(folder, result, started=started)
+    write_config_copies(study, trial.point, path)
     command = trial_command_at(folder, study, trial, bench)
     digest = script_sha256(study)
     limits = Limits(study.timeout_s, study.hang_s, bench.lag_s)

@@ -96,6 +96,8 @@ class StudyFile(BaseModel):
     nodes: list[Positive] = []
     workers_per_node: list[Positive] = []
     memory_limit_bytes: Positive | None = None
+    find_batch: bool = False
+    try_anyway: bool = False
     goal: GoalTable | None = None
     slurm: SlurmTable | None = None
     workload: WorkloadTable

@@ -13,8 +13,9 @@ from pathlib import Path
 from paceline.core.errors import StudyError
 from paceline.core.json_data import record_from
 from paceline.core.json_text import json_of, refuse_newer
-from paceline.records import STATES, Trial, TrialResult
-from paceline.store.atomic import flush_folder, made_folder, make_folder, write_json
+from paceline.plan.config_files import copies, edited, file_key, is_file_key
+from paceline.records import STATES, Point, Study, Trial, TrialResult
+from paceline.store.atomic import flush_folder, made_folder, make_folder, write_json, write_text
 from paceline.store.digests import OWN_DIGEST, digests_of, own_digest, what_changed
 from paceline.store.paths import StudyFolder
 from paceline.store.telemetry_files import telemetry
@@ -30,6 +31,7 @@ __all__ = [
     "read_results",
     "remove_incomplete",
     "set_aside_failed",
+    "write_config_copies",
 ]
 
 FORMAT = 1
@@ -50,6 +52,17 @@ def prepare(folder: StudyFolder, trial: Trial, *, packages: Sequence[Path]) -> P
         if entry.exists():
             shutil.copyfile(entry, path / "agent" / "sitecustomize.py")
     return path
+
+
+def write_config_copies(study: Study, point: Point, trial: Path) -> None:
+    """Each varied file once, with every value that this point changes in it."""
+    for name, copy in copies(point, str(trial)).items():
+        text = (Path(study.directory or ".") / name).read_text(encoding="utf-8")
+        for flag, value in point.varied:
+            if is_file_key(flag) and file_key(flag)[0] == name:
+                text = edited(text, name, file_key(flag)[1], value)
+        Path(copy).parent.mkdir(exist_ok=True)
+        write_text(Path(copy), text)
 
 
 def commit(folder: StudyFolder, result: TrialResult, *, started: str) -> TrialResult:

@@ -16,10 +16,13 @@ from paceline.records import (
     Communication,
     GradientNorm,
     Mark,
+    MemoryUse,
     Pending,
     Sample,
+    ShapeCount,
     Standing,
     StandingGroup,
+    TensorPeak,
     WorkerRecord,
 )
 from paceline.store.json_lines import json_lines, unreadable_lines
@@ -44,6 +47,7 @@ __all__ = [
 
 _HEARTBEAT = struct.Struct("<QdQQ")
 _TAIL_BYTES = 4000
+_MEMORY_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ def written(trial: Path) -> Written:
                 manifest=manifest,
                 marks=tuple(mark for line in lines if (mark := _mark(line)) is not None),
                 gradients=tuple(norm for line in lines if (norm := _gradient(line, consumed)) is not None),
+                memory=_memory(lines),
             )
         )
         for line in lines:
@@ -306,3 +311,58 @@ def _number(value: object) -> float | None:
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _memory(lines: Sequence[Mapping[str, object]]) -> MemoryUse | None:
+    """What the worker's memory held; None where it was not looked at, or is told in a way that we do not know."""
+    line = next((line for line in lines if line.get("record") == "memory"), None)
+    if line is None or line.get("format") != _MEMORY_FORMAT or line.get("unknown") is not None:
+        return None
+    try:
+        return _use(line)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _use(line: Mapping[str, object]) -> MemoryUse:
+    told = line["peaks"]
+    if not isinstance(told, Mapping):
+        raise TypeError("peaks are no object")
+    peaks = {phase: TensorPeak(*_sizes(told[phase], 2)) for phase in ("forward", "backward", "optimizer")}
+    part, rest = (None, None) if line.get("parts") is None else _sizes(line["parts"], 2)
+    shapes = line["shapes"]
+    if not isinstance(shapes, list):
+        raise TypeError("shapes are no list")
+    rows = [_sizes(row, 4) for row in shapes]
+    return MemoryUse(
+        parameters_bytes=_size(line["parameters_bytes"]),
+        gradients_bytes=_size(line["gradients_bytes"]),
+        optimizer_bytes=_size(line["optimizer_bytes"]),
+        buffers_bytes=_size(line["buffers_bytes"]),
+        activations_bytes=_maybe_size(line["activations_bytes"]),
+        buckets_bytes=_maybe_size(line["buckets_bytes"]),
+        gathered_bytes=_maybe_size(line["gathered_bytes"]),
+        **peaks,
+        peak_bytes=_size(line["peak_bytes"]),
+        held_bytes=_maybe_size(line["held_bytes"]),
+        device_bytes=_maybe_size(line["device_bytes"]),
+        shapes=tuple(ShapeCount(row[0], row[1], bool(row[2]), row[3]) for row in rows),
+        largest_part_bytes=part,
+        no_part_bytes=rest,
+    )
+
+
+def _size(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{value!r} is no number of bytes")
+    return value
+
+
+def _maybe_size(value: object) -> int | None:
+    return None if value is None else _size(value)
+
+
+def _sizes(value: object, count: int) -> list[int]:
+    if not isinstance(value, list) or len(value) != count:
+        raise ValueError(f"{value!r} are not {count} numbers")
+    return [_size(one) for one in value]

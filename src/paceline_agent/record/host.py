@@ -62,14 +62,37 @@ def _has_lost_torchrun(parent: int) -> bool:
         return parent == 1
 
 
+def private_bytes() -> Optional[int]:
+    """Memory of this process's own: heap and anonymous maps, as a limit counts it. None: it is not told."""
+    return _status_bytes().get("VmData")
+
+
+def private_peak_bytes() -> Optional[int]:
+    """The most of it so far. The kernel keeps the peak of all maps alone: by as much as they were more than now."""
+    sizes = _status_bytes()
+    if not {"VmData", "VmPeak", "VmSize"} <= set(sizes):
+        return None
+    return sizes["VmData"] + sizes["VmPeak"] - sizes["VmSize"]
+
+
+def _status_bytes() -> dict[str, int]:
+    """The sizes that the kernel tells of this process."""
+    found: dict[str, int] = {}
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/status", encoding="utf-8") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if name.startswith("Vm"):
+                found[name] = int(value.split()[0]) * 1024
+    return found
+
+
 def limit_memory(most_bytes: Optional[int]) -> None:
     """Let this process take so much more memory of its own (heap and anonymous maps) than it has now, torch imported.
 
     What is limited is then data, weights, gradients and activations, as on a device of that size."""
-    if most_bytes is None:
+    held = private_bytes()
+    if most_bytes is None or held is None:
         return
-    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-        held = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:"))
     resource.setrlimit(resource.RLIMIT_DATA, (held + most_bytes, held + most_bytes))
 
 

@@ -42,7 +42,7 @@ class Flops:
     def _open(self) -> None:
         from torch._C import _len_torch_dispatch_stack
 
-        if _has_compiled():
+        if has_compiled():
             self.unknown = COMPILED
         elif _len_torch_dispatch_stack():
             self.unknown = OBSERVED
@@ -64,7 +64,7 @@ class Flops:
             self.unknown = OBSERVED
             return
         observer.__exit__(None, None, None)
-        if _has_compiled():
+        if has_compiled():
             self.unknown = COMPILED
         elif observer.failed is not None:
             self.unknown = observer.failed
@@ -72,7 +72,7 @@ class Flops:
             self.counted = self._found
 
 
-def _has_compiled() -> bool:
+def has_compiled() -> bool:
     return bool(getattr(sys.modules.get("torch._dynamo.convert_frame"), "FRAME_COUNTER", 0))
 
 

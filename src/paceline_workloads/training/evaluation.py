@@ -3,7 +3,8 @@
 The samples are cut into chunks of fixed size, numbered over all workers; worker r takes chunks r, r + N, …
 Each chunk's sums are computed by one worker alone, in double precision, and put into a table that the workers add up:
 an entry is non-zero on one worker only, so the table is bit for bit the same for every N. (A DistributedSampler would
-repeat samples to give every worker as many, and the metric would depend on N.)
+repeat samples to give every worker as many, and the metric would depend on N.) A worker that is left without a chunk in
+the last round computes the first one again and forgets it: a network in parts needs all workers for every forward.
 """
 
 from __future__ import annotations
@@ -34,9 +35,15 @@ def evaluate(task: Task, network: nn.Module, test: WithDraws, workers: Workers) 
     network.eval()
     size = task.judged_together
     chunks = own_chunks(len(test), rank=workers.rank, workers=workers.count, size=size)
-    loader = DataLoader(test, batch_sampler=chunks, collate_fn=_whole)
+    count = -(-len(test) // size)
+    idle = [list(range(min(size, len(test))))] * (-(-count // workers.count) - len(chunks))
+    loader = DataLoader(test, batch_sampler=[*chunks, *idle], collate_fn=_whole)
     sums = [_chunk_sums(task, network, batch, workers.device) for batch in loader]
-    table = _table(sums, count=-(-len(test) // size), workers=workers)
+    table = sums[0].new_zeros((count, len(sums[0])), dtype=torch.float64)
+    if chunks:
+        table[workers.rank :: workers.count] = torch.stack(sums[: len(chunks)]).double()
+    if workers.count > 1:
+        dist.all_reduce(table)
     return task.metrics(table.sum(0).cpu())
 
 
@@ -51,19 +58,6 @@ def same_buffers(network: nn.Module, workers: Workers) -> None:
 def _chunk_sums(task: Task, network: nn.Module, batch: tuple[Tensor, ...], device: torch.device) -> Tensor:
     seen, targets = task.judging(*(part.to(device, non_blocking=True) for part in batch))
     return task.sums(network(seen), targets)
-
-
-def _table(sums: list[Tensor], *, count: int, workers: Workers) -> Tensor:
-    """All chunks' sums, one row per chunk. A worker without a chunk learns the width from the others."""
-    width = torch.tensor([len(sums[0]) if sums else 0], device=workers.device)
-    if workers.count > 1:
-        dist.all_reduce(width, op=dist.ReduceOp.MAX)
-    table = torch.zeros(count, int(width), dtype=torch.float64, device=workers.device)
-    if sums:
-        table[workers.rank :: workers.count] = torch.stack(sums).double()
-    if workers.count > 1:
-        dist.all_reduce(table)
-    return table
 
 
 def _whole(batch: Any) -> Any:

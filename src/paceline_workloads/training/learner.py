@@ -1,13 +1,12 @@
-"""The network while it learns: its wrappers (DDP, compile), its optimizer, and one step of it.
+"""The network while it learns: how it is spread, its optimizer, and one step of it.
 
 batches   b₁ … bₐ           forward and backward of each; gradients are added up
-exchange                    at the last backward only (no_sync before): one all-reduce per step
+exchange                    at the last backward only: gradients are sent once per step
 optimizer                   once
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -25,13 +24,16 @@ from paceline_workloads.training.batch_norm import with_sync_batch_norm
 from paceline_workloads.training.optimizers import optimizer
 from paceline_workloads.training.options import Options
 from paceline_workloads.training.refuse import refuse
+from paceline_workloads.training.spread import (
+    SHARDED,
+    Spread,
+    kept_here,
+    recomputing,
+    sharded,
+    wrapped,
+)
 from paceline_workloads.training.task import Task
 from paceline_workloads.training.workers import Workers
-
-# torch has renamed this flag; where the new name exists the old one warns
-_BUFFERS = "forward_sync_buffers", "broadcast_buffers"
-_KNOWN = inspect.signature(DistributedDataParallel.__init__).parameters
-_OWN_BUFFERS: dict[str, Any] = {next(name for name in _BUFFERS if name in _KNOWN): False}
 
 __all__ = ["Learner", "batch_loss", "learn", "learner", "set_rate"]
 
@@ -42,8 +44,8 @@ class Learner:
 
     task: Task
     plain: nn.Module  # the network itself: what is judged and saved
-    network: nn.Module  # the same inside DDP and compile: what learns
-    exchange: DistributedDataParallel | None  # the DDP within, which compile hides; None alone
+    network: nn.Module  # the same inside its wrappers (DDP, compile): what learns
+    exchange: Spread | None  # what sends gradients, which compile hides; None alone
     optimizer: Optimizer
     device: torch.device
     precision: str
@@ -58,22 +60,25 @@ def learner(task: Task, asked: Options, workers: Workers) -> Learner:
         plain = plain.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if asked.sync_batch_norm and workers.count > 1:
         plain = with_sync_batch_norm(plain, device=workers.device)
+    if asked.checkpoint_activations:
+        recomputing(plain)
     network: nn.Module = plain
-    wrapped: DistributedDataParallel | None = None
+    exchange: Spread | None = None
     if dist.is_initialized():
-        # running statistics do not matter while learning; they are made equal before anybody looks at them
-        # and a step can be captured only if DDP was made on another stream than the default one
-        with torch.cuda.stream(torch.cuda.Stream()) if asked.cuda_graph else nullcontext():  # type: ignore[no-untyped-call]
-            wrapped = DistributedDataParallel(plain, gradient_as_bucket_view=True, **_OWN_BUFFERS)
-        _compress(wrapped, asked.exchange)
-        network = wrapped
+        if asked.strategy in SHARDED:
+            exchange = sharded(plain, asked.strategy, workers.device)
+        else:
+            # a step can be captured only if DDP was made on another stream than the default one
+            with torch.cuda.stream(torch.cuda.Stream()) if asked.cuda_graph else nullcontext():  # type: ignore[no-untyped-call]
+                network = exchange = wrapped(plain)
+            _compress(exchange, asked.exchange)
     if asked.compile:
         network = torch.compile(network)  # type: ignore[assignment]
     return Learner(
         task=task,
         plain=plain,
         network=network,
-        exchange=wrapped,
+        exchange=exchange,
         optimizer=optimizer(
             asked.optimizer,
             plain,
@@ -81,6 +86,7 @@ def learner(task: Task, asked: Options, workers: Workers) -> Learner:
             momentum=asked.momentum,
             weight_decay=asked.weight_decay,
             capturable=asked.cuda_graph,
+            shared=asked.strategy == "zero1" and dist.is_initialized(),
         ),
         device=workers.device,
         precision=asked.precision,
@@ -94,7 +100,7 @@ def learn(learner: Learner, batches: Sequence[Batch]) -> Tensor:
     losses = []
     for number, batch in enumerate(batches, start=1):
         last = number == len(batches)
-        with nullcontext() if last or learner.exchange is None else learner.exchange.no_sync():
+        with nullcontext() if last else kept_here(learner.exchange):
             loss = batch_loss(learner, batch) / len(batches)
             loss.backward()  # type: ignore[no-untyped-call]
         losses.append(loss.detach())

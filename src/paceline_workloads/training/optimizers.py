@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 __all__ = ["LAMB", "LARS", "OPTIMIZERS", "optimizer"]
@@ -85,24 +86,34 @@ class LAMB(Optimizer):
 
 
 def optimizer(
-    name: str, network: nn.Module, *, lr: float, momentum: float, weight_decay: float, capturable: bool
+    name: str,
+    network: nn.Module,
+    *,
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+    capturable: bool,
+    shared: bool = False,
 ) -> Optimizer:
-    """The optimizer of this name; `capturable` for a step that is captured in a CUDA graph."""
+    """The optimizer of this name; `capturable` for a step that is captured in a CUDA graph, `shared` where each worker
+    is to keep the state of a part of the weights alone (ZeRO stage 1)."""
     groups = _groups(network, weight_decay=weight_decay)
     device = next(network.parameters()).device
     rate: float | Tensor = torch.tensor(lr, device=device) if capturable else lr
-    match name:
-        case "sgd":
-            return torch.optim.SGD(groups, lr=rate, momentum=momentum, fused=True)
-        case "adam":
-            return torch.optim.Adam(groups, lr=rate, fused=True, capturable=capturable)
-        case "adamw":
-            return torch.optim.AdamW(groups, lr=rate, fused=True, capturable=capturable)
-        case "lars":
-            return LARS(groups, lr=rate, momentum=momentum)
-        case "lamb":
-            return LAMB(groups, lr=rate)
-    raise ValueError(name)
+    whole = not any(isinstance(p, DTensor) for p in network.parameters())  # torch has no fused SGD of parts
+    kinds: dict[str, tuple[type[Optimizer], dict[str, Any]]] = {
+        "sgd": (torch.optim.SGD, {"momentum": momentum, "fused": whole}),
+        "adam": (torch.optim.Adam, {"fused": True, "capturable": capturable}),
+        "adamw": (torch.optim.AdamW, {"fused": True, "capturable": capturable}),
+        "lars": (LARS, {"momentum": momentum}),
+        "lamb": (LAMB, {}),
+    }
+    kind, settings = kinds[name]
+    if shared:
+        from torch.distributed.optim import ZeroRedundancyOptimizer  # compiles old code when it is imported
+
+        return ZeroRedundancyOptimizer(groups, optimizer_class=kind, lr=rate, **settings)
+    return kind(groups, lr=rate, **settings)  # type: ignore[call-arg]
 
 
 def _groups(network: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from paceline_workloads.training.learning_rate import RULES, SCHEDULES
 from paceline_workloads.training.optimizers import OPTIMIZERS
 from paceline_workloads.training.refuse import refuse
+from paceline_workloads.training.spread import SHARDED, STRATEGIES
 
 __all__ = ["Options", "options", "parser"]
 
@@ -46,6 +47,8 @@ class Options:
     compile: bool
     cuda_graph: bool
     exchange: str
+    strategy: str
+    checkpoint_activations: bool
     checkpoint: Path | None
     checkpoint_every: int | None
     keep: int
@@ -93,6 +96,12 @@ def parser(description: str, **defaults: object) -> argparse.ArgumentParser:
     add("--compile", action="store_true", help="torch.compile the network")
     add("--cuda-graph", action="store_true", help="capture the step once, replay it: for small batches")
     add("--exchange", choices=EXCHANGES, default="fp32", help="how gradients travel between workers")
+    add("--strategy", choices=STRATEGIES, default="ddp", help="how the network is spread over workers")
+    add(
+        "--checkpoint-activations",
+        action="store_true",
+        help="less memory: compute activations again in backward",
+    )
     add("--checkpoint", type=Path, help="folder for a checkpoint after every epoch")
     add("--checkpoint-every", type=int, metavar="STEPS", help="and inside epochs, after so many steps each")
     add("--keep", type=int, default=2, help="checkpoints kept")
@@ -140,4 +149,29 @@ def options(given: argparse.Namespace, *, flags: argparse.ArgumentParser, worker
             )
     if given.cuda_graph and given.accumulate > 1:
         refuse("--cuda-graph captures one backward per step", hint="leave out --accumulate")
+    _check_strategy(given, workers=workers)
     return Options(**values)
+
+
+def _check_strategy(given: argparse.Namespace, *, workers: int) -> None:
+    """What needs every gradient whole, or every weight as it was laid, does not go with one that is cut into parts."""
+    strategy = given.strategy
+    if strategy == "hsdp" and workers > 1 and workers % 2:
+        refuse(
+            f"--strategy hsdp needs groups of one size, and there are {workers} workers",
+            hint="--strategy fsdp",
+        )
+    if strategy != "ddp" and given.cuda_graph:
+        refuse(f"--cuda-graph captures a step of ddp, not of {strategy}", hint="leave out --cuda-graph")
+    if strategy not in SHARDED:
+        return
+    cuts = {
+        f"--exchange {given.exchange}": given.exchange != "fp32",
+        "--lr-rule adascale": given.lr_rule == "adascale",
+        "--channels-last": given.channels_last,
+    }
+    for flag in (flag for flag, asked in cuts.items() if asked):
+        refuse(
+            f"{flag} needs whole weights and gradients, and --strategy {strategy} cuts them",
+            hint="--strategy ddp",
+        )

@@ -33,6 +33,7 @@ from paceline_workloads.training.metrics import note
 from paceline_workloads.training.options import Options, options
 from paceline_workloads.training.refuse import refuse
 from paceline_workloads.training.task import Task
+from paceline_workloads.training.whole_state import restore, whole_state
 from paceline_workloads.training.workers import Workers, joined, world_size
 
 __all__ = ["main", "rate_plan", "train"]
@@ -279,10 +280,10 @@ def _save(
 ) -> None:
     if asked.checkpoint is None:
         return
+    whole = whole_state(pupil.plain, pupil.optimizer, keep=workers.first)
     if workers.first:
         state = {
-            "network": pupil.plain.state_dict(),
-            "optimizer": pupil.optimizer.state_dict(),
+            **whole,
             "progress": vars_of(progress),
             **({} if scaling is None else {"adascale": scaling.state()}),
             "seed": asked.seed,
@@ -309,8 +310,7 @@ def _resume(
             f"not {asked.seed} and {batch}",
             hint=f"--seed {state['seed']} --global-batch {state['global_batch']}, or another --checkpoint folder",
         )
-    pupil.plain.load_state_dict(state["network"])
-    pupil.optimizer.load_state_dict(state["optimizer"])
+    restore(pupil.plain, pupil.optimizer, state)
     for group in pupil.optimizer.param_groups:
         if isinstance(group["lr"], Tensor):  # a captured step reads it on the device
             group["lr"] = group["lr"].to(pupil.device)
@@ -354,6 +354,7 @@ def _summary(task: Task, asked: Options, *, workers: int) -> dict[str, object]:
         "steps_per_epoch": len(task.data.train) // plan.global_batch,
         "epochs": asked.epochs,
         "peak_lr": peak(plan),
+        "strategy": asked.strategy,
         "goal": task.goal,
         "rises": task.rises,
     }

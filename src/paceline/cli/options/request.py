@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import get_args
 
 from paceline.core.errors import UsageError
 from paceline.launch.interpreter import start_of, workload_names
@@ -30,8 +31,10 @@ class Target:
 
 def target_of(words: Sequence[str], *, module: str | None, start: str | None) -> Target:
     """The target among the words: a module, a study folder, a .toml, a script, or one of our workloads."""
-    if start not in (None, "torchrun", "script"):
-        raise UsageError(f"--start {start!r} is not known", hint="--start torchrun or --start script")
+    if start is not None and start not in get_args(Start):
+        raise UsageError(
+            f"--launcher {start!r} is not known", hint=f"--launcher {', '.join(get_args(Start))}"
+        )
     if module is not None:
         return Target(Workload("module", module, tuple(words), start=_start(start, "torchrun")))
     if not words:
@@ -56,7 +59,8 @@ def target_of(words: Sequence[str], *, module: str | None, start: str | None) ->
         return Target(Workload("script", name, args, start=_start(start, start_of(path))))
     known = workload_names()
     if name in known:
-        return Target(Workload("workload", name, args, batch_flag="--batch-size", lr_flag="--lr"))
+        launcher = _start(start, "torchrun")
+        return Target(Workload("workload", name, args, launcher, batch_flag="--batch-size", lr_flag="--lr"))
     alike = get_close_matches(name, known, n=1)
     raise UsageError(
         f"{name!r} is neither a file, nor a study folder, nor a workload ({', '.join(known)})",
@@ -116,7 +120,7 @@ def _stem(workload: Workload) -> str:
 
 
 def _start(asked: str | None, found: Start) -> Start:
-    return {"torchrun": "torchrun", "script": "script"}.get(asked or "", found)  # type: ignore[return-value]
+    return next((known for known in get_args(Start) if known == asked), found)
 
 
 def _no_args(name: str, args: Sequence[str]) -> None:

@@ -100,7 +100,25 @@ class PlanOptions:
         str | None, typer.Option(metavar="PATH", help="The Python that has the script's torch.")
     ] = None
     start: Annotated[
-        str | None, typer.Option(metavar="WHO", help="Who starts workers: torchrun or script.")
+        str | None,
+        typer.Option(
+            "--launcher",
+            "--start",
+            metavar="WHO",
+            help="Who starts workers: torchrun, accelerate, deepspeed, script.",
+        ),
+    ] = None
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILES", help="Configurations of accelerate or deepspeed to compare: a.yaml,b.yaml."
+        ),
+    ] = None
+    vary_file: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE:KEY=V1,V2", help="Vary one value of a yaml, toml or json file, in copies of it."
+        ),
     ] = None
     to_accuracy: Annotated[
         float | None,
@@ -129,6 +147,12 @@ class PlanOptions:
         str | None,
         typer.Option(metavar="SIZE", help="Memory of every worker beyond torch itself: 2GB."),
     ] = None
+    find_batch: Annotated[
+        bool, typer.Option("--find-batch", help="Find the largest per-worker batch that fits into memory.")
+    ] = False
+    try_anyway: Annotated[
+        bool, typer.Option("--try-anyway", help="Run also what surely does not fit into memory.")
+    ] = False
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="The study folder.  [default: ./paceline-NAME]")
     ] = None
@@ -233,12 +257,14 @@ def with_options_of(
 FOLDED = ("Training to an accuracy", "On several nodes", "On Slurm")  # shown by --help-all
 SECTIONS = {
     "What is varied": (
-        "workers", "per_worker_batch", "global_batch", "scaling", "vary", "backend", "batch_flag", "lr_flag", "lr",
+        "workers", "per_worker_batch", "global_batch", "scaling", "vary", "vary_file", "backend",
+        "batch_flag", "lr_flag", "lr",
     ),
     "How it is measured": (
-        "steps", "warmup", "repeats", "tight", "timeout", "hang", "budget", "threads", "memory_limit", "no_flops",
+        "steps", "warmup", "repeats", "tight", "timeout", "hang", "budget", "threads", "no_flops",
     ),
-    "The script": ("module", "python", "start"),
+    "Memory": ("memory_limit", "find_batch", "try_anyway"),
+    "The script": ("module", "python", "start", "config"),
     "Output": ("out", "retry_failed", "keep_going", "dry_run", "json", "help", "help_all"),
     "Training to an accuracy": (
         "to_accuracy", "lr_rule", "warmup_epochs", "seeds", "epochs", "metric", "lower_is_better", "seed_flag",

@@ -11,6 +11,7 @@ from paceline.analysis.json_file import analysis_data
 from paceline.cli.text.accuracy import comparison_lines
 from paceline.cli.text.bars import BAR, bar_legend, step_bars
 from paceline.cli.text.guard import shown, unguarded
+from paceline.cli.text.memory import largest_batch_lines, memory_text
 from paceline.cli.text.plan import print_json
 from paceline.cli.text.recipe import answer_lines
 from paceline.cli.text.terminal import bold, fitted, folded_table, narrowed, terminal_width
@@ -30,6 +31,7 @@ _ORDER = ("void", "doubt", "note")
 _COLOURS = {"use": 32, "stay": 32, "undecided": 33, "no_answer": 31}
 # given up in this order where a terminal is too narrow
 _OPTIONAL = ("state", "runs", "memory", "data wait", "samples/s", "tokens/s", "comm wait", BAR)
+_FORECASTS = 6  # of memory, at the end of a study
 _NAMES = 4  # of points that share a finding
 _LEGEND = "comm wait: share of a step spent waiting for the network and the slowest worker"
 _COLUMNS = (
@@ -67,6 +69,10 @@ def analysis_text(analysis: Analysis, *, folder: Path, width: int | None = None,
     name = shlex.quote(str(folder))
     if outlook := list(_outlook(analysis, width)):
         parts += ["", *outlook]
+    for found in largest_batch_lines(analysis):
+        parts += ["", *fitted(found, width)]
+    if any(forecast.fits for forecast in analysis.memory):
+        parts += ["", *memory_text(analysis, most=_FORECASTS)]
     if analysis.findings:
         parts += ["", *_most_important(analysis, name, brief=brief, width=width)]
     if analysis.answers:

@@ -41,6 +41,7 @@ class LiveTable:
         self._rows: dict[str, tuple[str, str, str, str]] = {}
         self._now: dict[str, tuple[Trial, int]] = {}  # runs under way with their steps; of an array several
         self._marks: dict[str, Marks] = {}
+        self._unfit: set[str] = set()  # points that are left out: they do not fit into memory
 
     def started(self, trial: Trial, progress: Progress) -> None:
         self._now[trial.id] = (trial, 0)
@@ -57,6 +58,9 @@ class LiveTable:
         self._now.pop(result.trial.id, None)
         self._marks.pop(result.trial.id, None)
         self._renew(progress)
+
+    def skipped(self, point: Point, why: str) -> None:
+        self._unfit.add(point.id)
 
     def drawn(self) -> RenderableType:
         """As of now: asked for a few times a second."""
@@ -115,7 +119,7 @@ class LiveTable:
     def _state(self, point: Point, progress: Progress) -> str:
         if given_up(point, progress.results) is not None:
             return next(r.state for r in reversed(progress.results) if r.trial.point.id == point.id)
-        if point.id in progress.left_out:
+        if point.id in progress.left_out or point.id in self._unfit:
             return "left out"
         if settled(point, progress.results, self._study):
             return "settled"

@@ -13,7 +13,7 @@ from rich.live import Live
 from paceline.cli.text.guard import unguarded
 from paceline.cli.text.live import LiveTable
 from paceline.core.units import duration_text, rough_text
-from paceline.records import Study, Trial, TrialResult
+from paceline.records import Point, Study, Trial, TrialResult
 from paceline.run.clock import SystemClock
 from paceline.run.missing import step_estimate
 from paceline.run.study import Listener, Progress
@@ -61,3 +61,10 @@ class PlainLines:
         took = f"{name}{result.state} in {duration_text(result.wall_s)}"
         print(f"  {took}: {said}", file=self._file, flush=True)
         self._last = ""
+
+    def skipped(self, point: Point, why: str) -> None:
+        print(
+            f"{point.id} is left out, it does not fit: {why}; --try-anyway runs it",
+            file=self._file,
+            flush=True,
+        )

@@ -8,6 +8,7 @@ from textwrap import wrap
 from tabulate import tabulate
 
 from paceline.cli.text.answer import finding_lines
+from paceline.cli.text.memory import memory_text
 from paceline.cli.text.terminal import fitted
 from paceline.core.units import (
     TIME_OF,
@@ -58,6 +59,8 @@ def answers_text(analysis: Analysis) -> list[str]:
         parts += ["", "Predicted, not measured (90% intervals):", shown]
     if analysis.refusals:
         parts += ["", *_refusals(analysis.refusals, unit_of(analysis))]
+    if memory := memory_text(analysis, most=_MOST):
+        parts += ["", *memory]
     if analysis.fit is not None:
         parts += ["", *_fit(analysis.fit)]
     if analysis.convergence is not None and analysis.convergence.critical_global_batch is not None:

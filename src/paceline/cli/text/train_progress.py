@@ -12,7 +12,7 @@ from rich.text import Text
 
 from paceline.cli.text.guard import shown, unguarded
 from paceline.core.units import duration_text
-from paceline.records import Trial, TrialResult
+from paceline.records import Point, Trial, TrialResult
 from paceline.run.study import Listener
 from paceline.run.study import Progress as StudyProgress
 from paceline.store.worker_files import Heartbeat
@@ -51,6 +51,9 @@ class _Watching:
     def stepped(self, trial: Trial, beats: tuple[Heartbeat, ...]) -> None:
         self._move(min((beat.steps for beat in beats), default=0))
         self._epochs()
+
+    def skipped(self, point: Point, why: str) -> None:
+        return None
 
     def ended(self, result: TrialResult, progress: StudyProgress) -> None:
         self._epochs()

@@ -12,7 +12,7 @@ from paceline.analysis.json_file import analysis_data
 from paceline.cli.text.plan import print_json
 from paceline.cli.text.table import answers_text
 from paceline.cli.verbs.analyze import ProbeFolder
-from paceline.core.units import count_range, percent_text
+from paceline.core.units import bytes_of, count_range, percent_text
 from paceline.decide.recommend import Prices
 from paceline.predict.reliability import Checkpointing, failure_rate, goodput_ratio
 from paceline.predict.whatif import change_from
@@ -42,6 +42,9 @@ def project(
             "fsdp, power-sgd=4@512x512. May be given several times.",
         ),
     ] = None,
+    device_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Say what fits into this memory of a worker: 80GB.")
+    ] = None,
     checkpoint_s: Annotated[
         float, typer.Option(min=0.001, help="Seconds that a checkpoint blocks training.")
     ] = 60.0,
@@ -52,7 +55,8 @@ def project(
 ) -> None:
     """Project a table or a study to other worker counts; what would be a guess is refused with a reason."""
     ask = ask_of(fit_up_to, count_range(workers), None, Prices())
-    ask = replace(ask, change=change_from(what_if or []))
+    size = bytes_of(device_memory) if device_memory is not None else None
+    ask = replace(ask, change=change_from(what_if or []), device_bytes=size)
     analysis = analysis_at(source, ask=ask, cluster=cluster_of(cluster), probe=probe)
     if json:
         print_json(analysis_data(analysis))

@@ -18,6 +18,7 @@ from paceline.core import units
 from paceline.launch.command import threads_per_worker
 from paceline.plan.trials import plan_study
 from paceline.records import Plan, Study
+from paceline.run.find_batch import first_plan
 from paceline.run.trial import Bench
 from paceline.store.trial_files import read_results
 
@@ -48,7 +49,8 @@ def prepared(wanted: Study) -> tuple[Study, Plan, Bench]:
     count = threads_per_worker(wanted, environment=os.environ, cores=cores_for(wanted))
     if wanted.slurm is None:
         wanted = replace(wanted, threads=count)
-    return wanted, plan_study(wanted), bench_of(wanted, threads=count)
+    plan = first_plan(wanted) if wanted.find_batch else plan_study(wanted)
+    return wanted, plan, bench_of(wanted, threads=count)
 
 
 def _study(options: StudyOptions) -> None:

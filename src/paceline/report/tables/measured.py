@@ -32,7 +32,7 @@ from paceline.report.tables.cells import (
     without_dull,
 )
 
-__all__ = ["bucket_table", "exchange_table", "memory_table", "overhead_table", "scaling_table", "split_table"]
+__all__ = ["bucket_table", "exchange_table", "overhead_table", "scaling_table", "split_table"]
 __all__ += ["utilisation_table"]
 
 _USED = ("cores", "GPU", "GPU clock", "throttled", "power (W)")
@@ -113,21 +113,6 @@ def exchange_table(analysis: Analysis) -> Table | None:
             quantity_text(p.exchanged_bytes_per_step, bytes_text),
             quantity_text(p.bus_bytes_per_s, rate_text),
         ],
-    )
-
-
-def memory_table(analysis: Analysis) -> Table | None:
-    """Peak memory of the fullest worker; a point that ran out of memory says so."""
-    known = [p for p in analysis.points if p.peak_memory_bytes is not None or p.state == "oom"]
-    if not any(p.peak_memory_bytes for p in known):
-        return None
-    columns = (Column("peak memory"), Column("state", number=False))
-    return _by_point(
-        "memory",
-        "Peak memory of the fullest worker.",
-        known,
-        columns,
-        lambda p: [quantity_text(p.peak_memory_bytes, bytes_text), p.state],
     )
 
 
