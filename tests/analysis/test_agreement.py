@@ -93,11 +93,18 @@ def test_the_speed_up_of_the_sentence_is_that_of_the_table(analysis):
 @given(analyses())
 @settings(max_examples=40)
 def test_what_cannot_be_is_never_advice(analysis):
-    """More than 105% efficient and not by noise: no answer, and both settings are named."""
+    """More than 105% efficient and not by noise: no answer, and both settings are named.
+
+    Where a setting ran once nothing tells its noise: a Baseline that was slow by 5% is luck, more is not."""
     beyond = [
         p
         for p in analysis.points
-        if (e := p.efficiency_ratio) and e.value > SUPERLINEAR_RATIO and (e.low is None or e.low > 1.0)
+        if (e := p.efficiency_ratio)
+        and (
+            e.value > SUPERLINEAR_RATIO * 1.051
+            if e.low is None
+            else e.value > SUPERLINEAR_RATIO and e.low > 1.0
+        )
     ]
     if beyond:
         assert analysis.verdict.answer == "no_answer"

@@ -15,7 +15,7 @@ from paceline.table.read import read_table
 from tests.attack.chance import SEED, attempts, chance
 from tests.attack.tables import table
 
-_LONGEST_S = 20.0  # of one table: nothing may take the square of what somebody wrote
+_LONGEST_S = 20.0  # of one table, of a processor: nothing may take the square of what somebody wrote
 
 
 def read(text):
@@ -31,9 +31,9 @@ def read(text):
 def test_every_table_is_read_or_refused(figures):
     rng, count, refused, longest = chance("read"), 0, 0, 0.0
     for count in attempts(3000, 100_000):  # noqa: B007 - told at the end
-        text, began = table(rng), time.monotonic()
+        text, began = table(rng), time.process_time()
         refused += read(text) is None
-        longest = max(longest, time.monotonic() - began)
+        longest = max(longest, time.process_time() - began)
         assert longest < _LONGEST_S, (SEED, text)
     assert count / 10 < refused < count * 0.9
     figures(f"tables read: {count + 1}, {refused} of them refused, longest {longest * 1e3:.0f} ms")
@@ -46,12 +46,12 @@ def test_every_table_that_is_read_is_analysed(figures):
         while understood is None:
             text = table(rng)
             understood = read(text)
-        began = time.monotonic()
+        began = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             analysis = table_analysis(understood)
             said = table_text(analysis)
-        took.append(time.monotonic() - began)
+        took.append(time.process_time() - began)
         assert said, (SEED, text)
         data = json.loads(json.dumps(analysis_data(analysis), allow_nan=False))
         assert analysis_data(analysis_from(data)) == data, (SEED, text)
@@ -91,6 +91,6 @@ def test_a_table_that_once_ended_in_a_traceback_ends_in_an_exit_code(tmp_path, c
 
 
 def test_a_heading_without_end_is_read_at_once():
-    began = time.monotonic()
+    began = time.process_time()
     assert read(f"workers,{'[' * 300_000}\n1,2\n") is None
-    assert time.monotonic() - began < 2.0
+    assert time.process_time() - began < 2.0

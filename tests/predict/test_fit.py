@@ -187,7 +187,7 @@ def test_intervals_cover_at_their_stated_rate_over_random_studies():
             members=12,
         )
         alone, there = log_time(truth, _rows([1, 16]), structure)[0][0]
-        claimed = np.hypot(0.08 * np.sqrt(1.2), min(max(0.0, there - alone), 0.4))
+        claimed = np.hypot(0.09 * np.sqrt(1.2), min(max(0.0, there - alone), 0.4))
         impossible = times[0] / 1.05  # more than so many workers can do
         future = max(float(np.exp(there + claimed * random.normal())), impossible)
         low, high = np.quantile(draws(law, [Setting(16, 1, 32)]).time_s, [0.05, 0.95])

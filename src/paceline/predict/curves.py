@@ -62,7 +62,9 @@ def _lines_of(
     predicted = draws(law, at)
     batches = np.array([float(s.per_worker_batch or 1) for s in at]) if everything.batch_known else 1.0
     handled = predicted.units * np.array(counts) * batches
-    ours = np.median(predicted.time_s, axis=0) / handled
+    ours = 1.0 / np.median(
+        handled / predicted.time_s, axis=0
+    )  # the middle of speed-ups, as projections say it
     curves: dict[str, Array | None] = {"paceline": np.asarray(ours)}
     seen = [float(n) for n in everything.workers[indices]]
     for name, times in baseline_times(seen, list(work), [float(n) for n in counts]).items():

@@ -82,7 +82,8 @@ def fit_law(
 
     def fitted(structures: Sequence[Structure]) -> tuple[Member, ...]:
         beliefs = [belief(observed, each, inside=inside, between=between) for each in structures]
-        return _fit(observed, structures, beliefs, members, random, own_sd=own_sd, floor=floor)
+        each = 2 * members if len(structures) == 1 else members  # one alone has as many as a ring and a tree
+        return _fit(observed, structures, beliefs, each, random, own_sd=own_sd, floor=floor)
 
     found = fitted(structures_for(observed))
     least = min(_misfit(observed, each) for each in found)

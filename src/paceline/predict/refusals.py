@@ -1,7 +1,7 @@
 """When a number would be a guess: the rules, each with the measurement that would lift it and its price.
 
 more-workers-than-cores  workers that compute on CPU cores would have to share them
-not-comparable           speed-up above 1.05 × the worker ratio: the measurements do not belong together
+not-comparable           speed-up above 1.05 × the worker ratio (1.10 where it ran once): they do not belong together
 link-class               the target crosses a kind of link that was never measured nor declared
 not-identifiable         one worker count above 1 and no probe: latency and rate cannot be told apart beyond 4×
 batch                    a per-worker batch that was not measured, and no neighbours within a factor 1.5; not where
