@@ -71,7 +71,7 @@ def _few_files():
         ("threads", "doubt", "4096 on", "export OMP_NUM_THREADS="),
         ("nccl-paths", "doubt", "between GPUs", "unset NCCL_P2P_DISABLE"),
         ("open-files", "doubt", "at most 512", "ulimit -n"),
-        ("ports", "doubt", str(os.getpid()), "unset MASTER_PORT"),
+        ("ports", "doubt", "is held by", "unset MASTER_PORT"),
     ],
 )
 def test_a_fault_is_named_with_the_command_that_mends_it(ill, check, state, said, command):
@@ -79,6 +79,10 @@ def test_a_fault_is_named_with_the_command_that_mends_it(ill, check, state, said
     assert found["state"] == state
     assert said in found["said"]
     assert found["command"].startswith(command)
+
+
+def test_who_holds_a_port_is_named(ill):
+    assert str(os.getpid()) in ill[0]["ports"]["said"]
 
 
 def test_an_error_is_the_exit_code_and_a_warning_is_not(ill):
