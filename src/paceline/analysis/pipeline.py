@@ -29,6 +29,7 @@ from paceline.records import (
     Course,
     Failure,
     Finding,
+    LargestBatch,
     Profile,
     Recommendation,
     Refusal,
@@ -62,6 +63,7 @@ class Evidence:
     probed: Probed = field(default_factory=Probed)
     trained: Trained | None = None
     memory_limit_bytes: int | None = None  # that every worker was measured under
+    largest_batches: tuple[LargestBatch, ...] = ()  # that were found to fit
 
 
 def analysed(evidence: Evidence, *, ask: Ask, cluster: Cluster) -> Analysis:
@@ -106,6 +108,7 @@ def analysed(evidence: Evidence, *, ask: Ask, cluster: Cluster) -> Analysis:
             workers=_ahead(profiles, ask),
             limit_bytes=ask.device_bytes or evidence.memory_limit_bytes,
         ),
+        largest_batches=evidence.largest_batches,
     )
 
 

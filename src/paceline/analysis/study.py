@@ -62,13 +62,12 @@ def study_analysis(
         probed=probed or Probed(),
         trained=trained,
         memory_limit_bytes=study.memory_limit_bytes,
+        largest_batches=largest_batches(study, results),
     )
     wanted = with_measured_samples(
         with_measured_power(_with_projection(ask or Ask(), recipe), profiles), results, findings
     )
-    analysis = replace(
-        analysed(evidence, ask=wanted, cluster=seen), largest_batches=largest_batches(study, results)
-    )
+    analysis = analysed(evidence, ask=wanted, cluster=seen)
     return analysis if recipe is None else replace(analysis, answers=learnt(recipe, analysis, study))
 
 

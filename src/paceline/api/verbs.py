@@ -120,6 +120,7 @@ def study(target: str | os.PathLike[str], *args: object, **options: object) -> R
     from paceline.cli.options.study import StudyOptions
     from paceline.cli.ready import ready
     from paceline.cli.verbs.study import prepared
+    from paceline.store.study_file import read_study
     from paceline.store.trial_files import read_results
 
     known = {field.name: str(field.type) for field in fields(StudyOptions)}
@@ -143,6 +144,8 @@ def study(target: str | os.PathLike[str], *args: object, **options: object) -> R
         ) as bench,
     ):
         measured = run(folder, wanted, plan, held=held, bench=bench, retry_failed=again)
+    if wanted.find_batch:
+        wanted = read_study(folder.study_toml)  # with the batches that were tried
     found = Result(finish(folder, wanted, measured.results, json=None), folder.root.name, folder.root)
     say_why_it_stopped(folder, measured)
     return found
