@@ -275,7 +275,7 @@ def test_what_others_recorded_answers_too_and_is_marked():
     )
     assert own == "not measured"
     assert all(line.startswith("recorded, a lab with 2 to 8 GPUs: ") for line in recorded)
-    assert any("8 GPUs, 32 per GPU: 0.94x the rate of 4" in line for line in recorded)
+    assert any("8 GPUs, 32 per GPU, gpu DGX: 0.941x the rate of 4" in line for line in recorded)
 
 
 def test_sixteen_workers_are_predicted_from_the_recorded_table_with_their_baseline():
