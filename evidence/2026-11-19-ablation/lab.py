@@ -1,3 +1,4 @@
+# Ran on commit 681c486 (2026-11-19)
 """Recorded cells of the laboratory, foreseen again with one term of the law left out. No predictions.
 
 python lab.py TREE FOLDER SET LAUNCH TERM ...       TREE: a checkout; TERM: none, or a name of TERMS

@@ -31,7 +31,7 @@ from tests.measure.test_profiles import points, study
 from tests.support.samples import steady
 
 COUNTS = (1, 2, 4, 8)
-TABLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.csv"))
+TABLES = sorted((Path(__file__).parents[2] / "src" / "paceline" / "data" / "labs").glob("*.csv"))
 
 
 @st.composite

@@ -330,8 +330,9 @@ def test_batches_that_differ_are_noted_with_their_mean():
 def test_a_failed_point_names_the_command_that_shows_its_output():
     at = points(study())
     found = findings_of([result([], point=at[2], repeat=9, state="crashed")])
-    hint = next(f.hint for f in found if f.id == "failed-point")
-    assert hint == "paceline show STUDY --trial w2-9 prints the end of its output"
+    failed = next(f for f in found if f.id == "failed-point")
+    assert failed.command == "paceline show STUDY --trial w2-9"
+    assert failed.following == "paceline show STUDY --trial w2-9  (the end of its output)"
 
 
 def test_accumulation_that_exchanges_every_time_is_doubted():

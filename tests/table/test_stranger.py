@@ -15,7 +15,7 @@ def steps_only():
 
 def test_advice_and_sentence_agree_where_no_batch_is_known(steps_only):
     advised = {r.goal: r.workers for r in steps_only.recommendations}
-    assert verdict_text(steps_only.verdict).startswith("Use 8 workers: 5.71x faster than 1")
+    assert verdict_text(steps_only.verdict).startswith("Use 8 GPUs: 5.71x faster than 1")
     assert advised["fastest"] >= 8
     assert advised["knee"] >= 8
     assert advised["cheapest"] == 1

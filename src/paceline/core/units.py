@@ -67,7 +67,7 @@ _MAGNITUDE_RATIO = 2.0  # upper over lower end
 UNUSABLE = "unusable"  # said instead of an interval that is wider than this
 UNUSABLE_RATIO = 0.5  # half an interval over its value
 _SKEWED = 1.5  # an interval that reaches so much farther to one side is written with both its ends
-_SAME = 1e-6  # ends of an interval that no digits tell apart
+_NO_WIDTH = 1e-6  # ends of an interval that no digits tell apart
 
 
 def count_range(text: str) -> tuple[int, ...]:
@@ -231,7 +231,7 @@ def estimate_text(quantity: Estimate | None, *, factor: float = 1.0) -> str:
     value = quantity.value * factor
     if quantity.low is None or quantity.high is None:
         return _figures(value)
-    if math.isclose(quantity.low, quantity.high, rel_tol=_SAME):
+    if math.isclose(quantity.low, quantity.high, rel_tol=_NO_WIDTH):
         return _figures(value)
     half = (quantity.high - quantity.low) / 2 * factor
     places = _places(half)

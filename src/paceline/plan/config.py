@@ -166,7 +166,7 @@ def checked(study: Study) -> Study:
         )
         raise UsageError(
             f"{workload.name}: {who}, which it can do on one node only, not on {max(study.nodes)}",
-            hint="let torchrun start them (--start torchrun; the script reads RANK and WORLD_SIZE), or --nodes 1",
+            hint="let torchrun start them (--launcher torchrun; the script reads RANK and WORLD_SIZE), or --nodes 1",
         )
     if not study.workers or min(study.workers) < 1:
         raise UsageError(f"workers {study.workers} is not a list of positive counts", hint="--workers 1,2,4")
@@ -199,7 +199,7 @@ def checked(study: Study) -> Study:
     if workload.start == "script" and len(study.workers) > 1 and not _mentions(study, "{workers}"):
         raise UsageError(
             f"{workload.name} starts its own workers, and nothing in its args says how many",
-            hint="write {workers} where it takes the number: -- --world-size {workers}, or --start torchrun",
+            hint="write {workers} where it takes the number: -- --world-size {workers}, or --launcher torchrun",
         )
     return study
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from paceline.core.calibration import MEMORY_BEYOND, MEMORY_REST, MEMORY_REST_OF_ONE
+from paceline.core import calibration
 from paceline.predict.sharding import share, transient_bytes
 from paceline.records import Estimate, Fits, MemoryForecast, MemoryUse, Profile, TensorPeak
 
@@ -157,7 +157,9 @@ def _line(points: Sequence[tuple[int, float]], batch: int, phase: str) -> float:
 def _spread(used: Sequence[Known], batch: int) -> float:
     """How far the rest may be off, as a share of it: hardly where two batches were measured, or this one."""
     batches = {k.batch for k in used}
-    return (MEMORY_REST if len(batches) > 1 or batch in batches else MEMORY_REST_OF_ONE).value
+    return (
+        calibration.MEMORY_REST if len(batches) > 1 or batch in batches else calibration.MEMORY_REST_OF_ONE
+    ).value
 
 
 def _held(used: Sequence[Known], tensors: Estimate, *, workers: int, batch: int) -> Estimate | None:
@@ -168,6 +170,6 @@ def _held(used: Sequence[Known], tensors: Estimate, *, workers: int, batch: int)
     if not beyond:
         return None
     middle = max(0.0, fmean(size for _, size in beyond))
-    off = max(MEMORY_BEYOND.value * middle, *(abs(size - middle) for _, size in beyond))
+    off = max(calibration.MEMORY_BEYOND.value * middle, *(abs(size - middle) for _, size in beyond))
     low, high = tensors.low or tensors.value, tensors.high or tensors.value
     return Estimate(tensors.value + middle, low + max(0.0, middle - off), high + middle + off, len(beyond))

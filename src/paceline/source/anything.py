@@ -33,6 +33,8 @@ def analysis_at(
 
     `probe`: a folder with probes of the same links, for a table, or for a study that has none of its own.
     """
+    if str(path) != "-" and not path.exists():
+        raise StudyError(f"there is no study and no table at {path}", hint="check the path")
     ask = ask or Ask()
     found = None if probe is None else probed_at(probe, cluster)
     if (path / "study.toml").exists():

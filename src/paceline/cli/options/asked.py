@@ -31,7 +31,7 @@ def asked_study(options: StudyOptions) -> tuple[StudyFolder, Study]:
         "batch_flag": options.batch_flag, "lr_flag": options.lr_flag, "seed_flag": options.seed_flag,
     }  # fmt: skip
     folder, wanted = request(
-        target_of(options.words or [], module=options.module, start=options.start),
+        target_of(options.words or [], module=options.module, start=options.launcher),
         {name: value for name, value in fields.items() if value is not None},
         out=options.out,
         flags={name: flag for name, flag in flags.items() if flag is not None},

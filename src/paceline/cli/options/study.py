@@ -99,14 +99,9 @@ class PlanOptions:
     python: Annotated[
         str | None, typer.Option(metavar="PATH", help="The Python that has the script's torch.")
     ] = None
-    start: Annotated[
+    launcher: Annotated[
         str | None,
-        typer.Option(
-            "--launcher",
-            "--start",
-            metavar="WHO",
-            help="Who starts workers: torchrun, accelerate, deepspeed, script.",
-        ),
+        typer.Option(metavar="WHO", help="Who starts workers: torchrun, accelerate, deepspeed, script."),
     ] = None
     config: Annotated[
         str | None,
@@ -254,18 +249,26 @@ def with_options_of(
     return decorated
 
 
-FOLDED = ("Training to an accuracy", "On several nodes", "On Slurm")  # shown by --help-all
+# shown by --help-all
+FOLDED = (
+    "Memory",
+    "Launchers and their files",
+    "Training to an accuracy",
+    "On several nodes",
+    "On Slurm",
+)  # shown by --help-all
 SECTIONS = {
     "What is varied": (
-        "workers", "per_worker_batch", "global_batch", "scaling", "vary", "vary_file", "backend",
+        "workers", "per_worker_batch", "global_batch", "scaling", "vary", "backend",
         "batch_flag", "lr_flag", "lr",
     ),
     "How it is measured": (
         "steps", "warmup", "repeats", "tight", "timeout", "hang", "budget", "threads", "no_flops",
     ),
-    "Memory": ("memory_limit", "find_batch", "try_anyway"),
-    "The script": ("module", "python", "start", "config"),
+    "The script": ("module", "python"),
     "Output": ("out", "retry_failed", "keep_going", "dry_run", "json", "help", "help_all"),
+    "Memory": ("memory_limit", "find_batch", "try_anyway"),
+    "Launchers and their files": ("launcher", "config", "vary_file"),
     "Training to an accuracy": (
         "to_accuracy", "lr_rule", "warmup_epochs", "seeds", "epochs", "metric", "lower_is_better", "seed_flag",
     ),

@@ -108,7 +108,7 @@ def _fresh(root: Path, study: Path) -> Analysis:
         return read_analysis(folder.analysis_json)
     results, unread = _TRIALS.results(root, folder)
     doubts = [
-        Finding("trial-unreadable", "doubt", f"{name} cannot be read and is left out") for name in unread
+        Finding("trial-unreadable", "doubt", f"run {name} cannot be read and is left out") for name in unread
     ]
     return analysis_of_folder(folder, asked, results=results, said=doubts)
 

@@ -145,7 +145,9 @@ def bandwidth_formulas(analysis: Analysis) -> list[Block]:
 def _share(analysis: Analysis, most: Profile, rate: Estimate) -> list[Block]:
     """The share of the slowest link on the way that was probed."""
     where = "between" if most.point.nodes > 1 else "inside"
-    links = [link for link in analysis.links if link.link == where and _of(link, most)]
+    links = [
+        one for one in analysis.links if one.link == where and _of(one, most) and one.bytes_per_s.value > 0
+    ]
     if not links:
         return [
             Sentence(
