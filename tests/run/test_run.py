@@ -422,6 +422,9 @@ class Counting:
     def stepped(self, trial, beats):
         return None
 
+    def skipped(self, point, why):
+        raise AssertionError(f"{point.id} was left out: {why}")
+
     def ended(self, result, progress):
         self.heard.append(len(progress.missing))
 

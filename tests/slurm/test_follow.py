@@ -37,6 +37,9 @@ class Heard(Silent):
     def started(self, trial, progress):
         self.told.append(("started", trial.id))
 
+    def skipped(self, point, why):
+        raise AssertionError(f"{point.id} was left out: {why}")
+
     def ended(self, result, progress):
         self.told.append(("ended", result.trial.id))
 
