@@ -88,7 +88,7 @@ def test_figures_come_in_three_forms_and_latex_names_them(folder):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("nowhere",), "nowhere cannot be read"),
+        (("nowhere",), "there is no study and no table at nowhere"),
         (("a", "--text", "--csv"), "--csv and --text cannot both go to the output"),
         (("broken.json",), "broken.json cannot be read"),
         (("list.json",), "list.json is not an analysis"),
