@@ -51,7 +51,7 @@ def test_deepspeed_starts_the_stage_that_a_copy_of_its_file_says(tmp_path):
     config = tmp_path / "ds.json"
     config.write_text(
         '{"train_micro_batch_size_per_gpu": 8, "optimizer": {"type": "SGD", "params": {"lr": 0.01}},'
-        ' "zero_optimization": {"stage": 1}}'
+        ' "zero_allow_untested_optimizer": true, "zero_optimization": {"stage": 1}}'
     )
     varied = ((f"{config}:zero_optimization.stage", ("2",)), (CONFIG, (str(config),)))
     found = trial(
