@@ -6,6 +6,7 @@ so the objects stay what compilers know them by, and code that is being traced m
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from time import perf_counter
 from typing import Any
 
@@ -32,7 +33,7 @@ def watch_functional(seen: Communications) -> None:
             operator._op = watched(seen, operation(name), operator._op)
 
 
-class _Operator:
+class _Operator(ABC):
     """What an operator object calls, with the hash of the original: compilers keep operators in tables by it."""
 
     def __init__(self, seen: Communications, op: str, original: Any) -> None:
@@ -63,11 +64,13 @@ class _Operator:
         self.seen.recorder.own_s += perf_counter() - ended
         return result
 
+    @abstractmethod
     def _begin(self, args: Any) -> Any:
-        raise NotImplementedError
+        """What is known before the call; None: not watched."""
 
+    @abstractmethod
     def _end(self, token: Any, begun: float, ended: float, args: Any, result: Any) -> None:
-        raise NotImplementedError
+        """What the call did."""
 
 
 class _Issues(_Operator):

@@ -139,12 +139,12 @@ def _check_script(study: Study) -> None:
         )
     if LR_RULE in keys and study.lr is None:
         raise UsageError(
-            f"--lr-rule scales a rate that {study.workload.name} is told, and none is named",
+            f"--lr-rule scales the learning rate of {study.workload.name}, and none is named",
             hint="--lr 0.1 --lr-flag --lr",
         )
     if study.goal is not None and study.goal.epochs is not None:
         raise UsageError(
-            f"--epochs is our workloads'; {study.workload.name} is told its epochs by its own flag",
+            f"--epochs is our workloads'; {study.workload.name} takes its epochs by its own flag",
             hint="paceline study --to-accuracy 0.9 train.py -- --epochs 15",
         )
 
